@@ -1,0 +1,25 @@
+"""What all tests share: both event loops, and two groups of tests that run only when asked for."""
+
+import pytest
+
+OPT_IN = ("agents", "crash")
+
+
+@pytest.fixture(scope="module", params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    """Run each async test on both. A module that works on one only overrides this and says why."""
+    return str(request.param)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("openab-kernel")
+    group.addoption("--agents", action="store_true", help="also run tests with real agent programs")
+    group.addoption("--crash", action="store_true", help="also run the crash tests, which take minutes")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect, not skip: a test that was not asked for is no gap in the result."""
+    unwanted = [mark for mark in OPT_IN if not config.getoption(mark)]
+    dropped = [item for item in items if any(item.get_closest_marker(mark) for mark in unwanted)]
+    config.hook.pytest_deselected(items=dropped)
+    items[:] = [item for item in items if item not in dropped]
