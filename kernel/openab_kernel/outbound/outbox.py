@@ -1,0 +1,193 @@
+"""The outbox: takes intents, sends their parts in order, tells what became of them.
+
+One lane for each channel, account, conversation and thread. Part n+1 is not sent before part n is settled; a lane
+whose head waits holds up no other. Custody here ends with the process: the durable form keeps this interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from hashlib import sha256
+
+import anyio
+import structlog
+from anyio import CancelScope
+from anyio.abc import TaskStatus
+
+from openab_kernel.clock import Clock
+from openab_kernel.errors import PlatformMessageNotDispatchedError, SendRejected, SendThrottled
+from openab_kernel.facts.outbound import (
+    Intent,
+    IntentOutcome,
+    OutboundLaneKey,
+    PartOutcome,
+    Receipt,
+    TextSend,
+)
+from openab_kernel.interfaces.message_adapter import MessageAdapter
+from openab_kernel.outbound.channels import Channels
+from openab_kernel.policies.retry import send_backoff
+from openab_kernel.serial import SerialWorkers
+
+log = structlog.get_logger("openab_kernel.outbox")
+
+
+def part_key(intent_id: str, part_index: int) -> str:
+    """The same for every attempt at a part, and for no other part (outbound.md 12.5)."""
+    return sha256(f"{intent_id}:{part_index}".encode()).hexdigest()
+
+
+class Owed:
+    """One intent in custody. Owned by the outbox; others may only wait."""
+
+    def __init__(self, intent: Intent) -> None:
+        self.intent = intent
+        self.withdrawn: str | None = None
+        self.pause: CancelScope | None = None
+        self._outcome: IntentOutcome | None = None
+        self._settled = anyio.Event()
+
+    async def settled(self) -> IntentOutcome:
+        """What became of every part, once that is known."""
+        await self._settled.wait()
+        assert self._outcome is not None
+        return self._outcome
+
+    def settle(self, outcome: IntentOutcome) -> None:
+        self._outcome = outcome
+        self._settled.set()
+
+
+class Outbox:
+    """Every visible send of the kernel takes this road. `run` sends; `enqueue` may be called before it."""
+
+    is_durable = False
+
+    def __init__(self, channels: Channels, clock: Clock, *, max_retries: int = 5) -> None:
+        self._channels = channels
+        self._clock = clock
+        self._max_retries = max_retries
+        self._open: dict[str, Owed] = {}
+        self._lanes: SerialWorkers[OutboundLaneKey, Owed] = SerialWorkers(self._send)
+
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Send until cancelled."""
+        await self._lanes.run(task_status=task_status)
+
+    async def enqueue(self, intents: Sequence[Intent]) -> list[Owed]:
+        """Take custody of these intents, in this order. From here on they are sent without anybody waiting."""
+        owed = [Owed(intent) for intent in intents]
+        for item in owed:
+            self._open[item.intent.id] = item
+            self._lanes.put(item.intent.destination.lane, item)
+        return owed
+
+    def withdraw(self, unwanted: Callable[[Intent], bool], reason: str) -> int:
+        """Suppress the parts of matching intents that are not sent yet. Gives how many intents that touched."""
+        found = [item for item in self._open.values() if item.withdrawn is None and unwanted(item.intent)]
+        for item in found:
+            item.withdrawn = reason
+            if item.pause is not None:
+                item.pause.cancel()
+        return len(found)
+
+    @property
+    def open_intents(self) -> int:
+        return len(self._open)
+
+    async def wait_idle(self) -> None:
+        """Return once nothing is owed."""
+        await self._lanes.wait_idle()
+
+    async def _send(self, lane: OutboundLaneKey, owed: Owed) -> None:
+        channel = self._channels.get(lane.channel, lane.account_id)
+        outcomes: list[PartOutcome] = []
+        abandoned: PartOutcome | None = None
+        for index in range(len(owed.intent.parts)):
+            if owed.withdrawn is not None:
+                outcomes.append(PartOutcome(index=index, status="suppressed", code=owed.withdrawn))
+            elif abandoned is not None:
+                outcomes.append(abandoned.model_copy(update={"index": index}))
+            elif channel is None:
+                outcomes.append(self._parked(owed, index, "channel_missing"))
+            else:
+                outcome, abandons = await self._send_part(channel.message_adapter, owed, index)
+                outcomes.append(outcome)
+                abandoned = outcome if abandons else None
+        del self._open[owed.intent.id]
+        intent = owed.intent
+        owed.settle(IntentOutcome(intent_id=intent.id, kind=intent.kind, parts=tuple(outcomes)))
+
+    async def _send_part(self, adapter: MessageAdapter, owed: Owed, index: int) -> tuple[PartOutcome, bool]:
+        """Try one part until it is settled. True beside it: the destination is refused, the rest has no chance."""
+        send = _text_send(owed.intent, index)
+        for attempt in range(1, self._max_retries + 1):
+            if not await self._pause(owed, adapter.wait_until_ready):
+                break
+            try:
+                receipt = await adapter.send_text(send)
+            except SendRejected as error:
+                return self._parked(owed, index, error.code or "rejected"), error.scope == "destination"
+            except PlatformMessageNotDispatchedError as error:
+                if attempt == self._max_retries or not error.retryable:
+                    return self._parked(owed, index, error.code or "not_sent"), False
+                if not await self._back_off(owed, index, attempt, error):
+                    break
+            except Exception as error:
+                return self._unknown(owed, index, error), False
+            else:
+                return _delivered(index, receipt), False
+        return PartOutcome(index=index, status="suppressed", code=owed.withdrawn), False
+
+    async def _back_off(
+        self, owed: Owed, index: int, attempt: int, error: PlatformMessageNotDispatchedError
+    ) -> bool:
+        wait_seconds = send_backoff(attempt)
+        if isinstance(error, SendThrottled):
+            wait_seconds = error.retry_after_seconds
+        self._log(owed, index, "send.retried", error.code, wait_ms=int(wait_seconds * 1000))
+        return await self._pause(owed, lambda: self._clock.sleep(wait_seconds))
+
+    async def _pause(self, owed: Owed, wait: Callable[[], Awaitable[object]]) -> bool:
+        """Wait, unless the intent is withdrawn meanwhile. False: it was."""
+        with CancelScope() as owed.pause:
+            await wait()
+        owed.pause = None
+        return owed.withdrawn is None
+
+    def _parked(self, owed: Owed, index: int, code: str) -> PartOutcome:
+        self._log(owed, index, "send.parked", code)
+        return PartOutcome(index=index, status="failed", code=code)
+
+    def _unknown(self, owed: Owed, index: int, error: Exception) -> PartOutcome:
+        self._log(owed, index, "send.unconfirmed", type(error).__name__)
+        return PartOutcome(index=index, status="unknown", code=type(error).__name__)
+
+    def _log(self, owed: Owed, index: int, event: str, code: str | None, **found: int) -> None:
+        intent = owed.intent
+        log.warning(
+            event,
+            intent_id=intent.id,
+            turn_id=intent.turn_id,
+            platform=intent.destination.channel,
+            part=index + 1,
+            of=len(intent.parts),
+            code=code,
+            **found,
+        )
+
+
+def _text_send(intent: Intent, index: int) -> TextSend:
+    return TextSend(
+        destination=intent.destination,
+        text=intent.parts[index],
+        idempotency_key=part_key(intent.id, index),
+        part_index=index,
+        part_count=len(intent.parts),
+        intent_id=intent.id,
+        reply_to_id=intent.reply_to_id if index == 0 else None,
+    )
+
+
+def _delivered(index: int, receipt: Receipt) -> PartOutcome:
+    return PartOutcome(index=index, status="delivered", receipt=receipt)

@@ -1,0 +1,1 @@
+"""Finding plugins, asking them what they bring, and naming those that cannot."""

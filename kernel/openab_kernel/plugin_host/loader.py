@@ -1,0 +1,128 @@
+"""Loading plugins by entry point. One that cannot be loaded is named, with its package and cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
+from typing import Any
+
+import pluggy
+import structlog
+from pydantic import BaseModel
+
+from openab_kernel.errors import PluginError
+from openab_kernel.plugin_host import hookspecs
+
+log = structlog.get_logger("openab_kernel.plugins")
+
+GROUP = "openab_kernel.plugins"
+
+
+@dataclass(frozen=True)
+class PluginInfo:
+    """One plugin. `cause` says why it does not work; None: it does."""
+
+    name: str
+    distribution: str
+    version: str
+    cause: str | None = None
+
+
+@dataclass
+class LoadedPlugins:
+    """The plugins that work, and those that do not. Hooks are called plugin by plugin, so that one cannot stop others."""
+
+    manager: pluggy.PluginManager
+    strict: bool = False
+    infos: dict[str, PluginInfo] = field(default_factory=dict)
+
+    @property
+    def loaded(self) -> list[PluginInfo]:
+        return [info for info in self.infos.values() if info.cause is None]
+
+    @property
+    def failed(self) -> list[PluginInfo]:
+        return [info for info in self.infos.values() if info.cause is not None]
+
+    def call(self, hook: str, **arguments: Any) -> list[tuple[str, Any]]:
+        """Call a hook of every working plugin. Gives (plugin, each thing it handed over), in load order.
+
+        Raises:
+            PluginError: a plugin raised, and `strict` is set.
+        """
+        answers: list[tuple[str, Any]] = []
+        for info in self.loaded:
+            plugin = self.manager.get_plugin(info.name)
+            others = [other for other in self.manager.get_plugins() if other is not plugin]
+            try:
+                for given in self.manager.subset_hook_caller(hook, others)(**arguments):
+                    answers += [(info.name, thing) for thing in given]
+            except Exception as error:
+                self.fail(info, f"{hook}: {type(error).__name__}: {error}", error, hook)
+        return answers
+
+    def fail(self, info: PluginInfo, cause: str, error: Exception | None = None, hook: str | None = None) -> None:
+        """Take a plugin out of service.
+
+        Raises:
+            PluginError: `strict` is set.
+        """
+        self.infos[info.name] = PluginInfo(info.name, info.distribution, info.version, cause)
+        log.error("plugin.failed", plugin=info.name, distribution=info.distribution, cause=cause, exc_info=error)
+        if self.strict:
+            raise PluginError(info.name, cause, hook=hook) from error
+
+    def settings(self) -> dict[str, type[BaseModel]]:
+        """The sections that plugins declare.
+
+        Raises:
+            PluginError: two plugins declare the same one.
+        """
+        sections: dict[str, type[BaseModel]] = {}
+        owners: dict[str, str] = {}
+        for plugin, (section, model) in self.call("plugin_settings"):
+            if section in sections:
+                raise PluginError(plugin, f"section [{section}] belongs to plugin {owners[section]} already")
+            sections[section], owners[section] = model, plugin
+        return sections
+
+
+def load_plugins(builtin: Iterable[tuple[str, ModuleType]], *, strict: bool = False) -> LoadedPlugins:
+    """Load the built-in plugins, then those installed under the entry point group, by name.
+
+    Raises:
+        PluginError: `strict` is set and one of them cannot be loaded.
+    """
+    manager = pluggy.PluginManager(hookspecs.PROJECT)
+    manager.add_hookspecs(hookspecs)
+    plugins = LoadedPlugins(manager, strict)
+    off = set(disabled)
+    for name, module in builtin:
+        if name not in off:
+            manager.register(module, name)
+            plugins.infos[name] = PluginInfo(name, "openab-kernel", "built in")
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        if point.name not in off:
+            _load(plugins, point)
+    return plugins
+
+
+def _load(plugins: LoadedPlugins, point: EntryPoint) -> None:
+    distribution = point.dist.name if point.dist else "unknown"
+    info = PluginInfo(point.name, distribution, point.dist.version if point.dist else "unknown")
+    if point.name in plugins.infos:
+        other = plugins.infos[point.name].distribution
+        plugins.fail(PluginInfo(f"{point.name} ({distribution})", distribution, info.version), f"name taken by {other}")
+        return
+    try:
+        plugins.manager.register(point.load(), point.name)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        cause = f"{point.value}: {type(error).__name__}: {error}"
+        plugins.fail(info, cause, error if isinstance(error, Exception) else None)
+        return
+    plugins.infos[point.name] = info
+    log.debug("plugin.loaded", plugin=point.name, distribution=distribution, version=info.version)

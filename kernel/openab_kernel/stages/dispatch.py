@@ -1,0 +1,67 @@
+"""Stage 9: the recorded messages go to the agent, and its updates to the delivery of the turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+from anyio import to_thread
+
+from openab_kernel.agent.prompt import prompt_blocks
+from openab_kernel.errors import AgentProtocolError
+from openab_kernel.facts.agent_update import AgentUpdate, Stopped
+from openab_kernel.facts.turn import InboundMessage
+from openab_kernel.interfaces.agent import AgentTurn, ContentBlock
+from openab_kernel.stages.inbound import Queued
+from openab_kernel.stages.ingest import answer
+
+log = structlog.get_logger("openab_kernel.dispatch")
+
+FILE_BYTES = 20 * 1024 * 1024
+
+
+class Sink(Protocol):
+    """Takes what the agent reports, in order. Never waits for a platform."""
+
+    def take(self, update: AgentUpdate) -> None: ...
+
+
+async def fetch(batch: Sequence[Queued]) -> list[ContentBlock]:
+    """The prompt, with the media fetched that were only references until now."""
+    messages = [await _with_media(queued) for queued in batch]
+    paths = {item.path for message in messages for item in message.context.media if item.path}
+    files = {path: await to_thread.run_sync(_read, path) for path in paths}
+    return prompt_blocks(messages, files)
+
+
+async def dispatch(turn: AgentTurn, blocks: list[ContentBlock], sink: Sink) -> Stopped:
+    """Prompt the agent and hand every update to the sink. Gives how it stopped.
+
+    Raises:
+        AgentError: see `AgentTurn.prompt`.
+    """
+    async for update in turn.prompt(blocks):
+        if isinstance(update, Stopped):
+            return update
+        sink.take(update)
+    raise AgentProtocolError("the agent's answer ended without a stop")
+
+
+async def _with_media(queued: Queued) -> InboundMessage:
+    message = queued.message
+    if queued.load_media is None:
+        return message
+    media = tuple(await answer(queued.load_media()))
+    return message.model_copy(update={"context": message.context.model_copy(update={"media": media})})
+
+
+def _read(path: str) -> bytes | None:
+    """A local file, cut at the most that is ever read. None: it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(FILE_BYTES)
+    except OSError as error:
+        log.warning("media.unreadable", code=type(error).__name__)
+        return None
