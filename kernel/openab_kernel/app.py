@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +44,7 @@ from openab_kernel.storage.settings import StoreSettings
 
 log = structlog.get_logger("openab_kernel.app")
 
-Run = Callable[..., Awaitable[Any]]
+Run = Callable[..., Coroutine[Any, Any, None]]
 
 
 @dataclass

@@ -169,7 +169,7 @@ class Lanes:
                 continue
             for row in rows:
                 lane.last_seq = row.seq
-                lane.waiting.append(lane.live.pop(row.seq, None) or self._restore(row))
+                lane.waiting.append(lane.live.pop(row.seq) if row.seq in lane.live else self._restore(row))
             lane.overflows = len(rows) == SCAN_SESSIONS or lane.missed != missed_before
             if rows:
                 return True

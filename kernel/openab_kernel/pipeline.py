@@ -23,7 +23,7 @@ from anyio.abc import TaskStatus
 
 from openab_kernel.clock import epoch_ms
 from openab_kernel.control import Control
-from openab_kernel.errors import AgentError, ShuttingDownError, StoreError
+from openab_kernel.errors import AgentError, LifecycleMismatchError, ShuttingDownError, StoreError
 from openab_kernel.facts.admission import Admission, Dispatch, Drop, Handled, strictest
 from openab_kernel.facts.agent_update import Stopped
 from openab_kernel.facts.event import NormalizedTurnInput
@@ -93,6 +93,10 @@ class Walk:
         return self.admission.kind in ("drop", "handled")
 
 
+class AdoptionLifecycle:
+    """What a prepared turn may declare: that the kernel, which made this object, marks its messages as adopted."""
+
+
 class Pipeline:
     """The pipeline over the parts that were plugged in. `run` gives its tasks a home."""
 
@@ -101,6 +105,7 @@ class Pipeline:
         self._control = control
         self.lanes = Lanes(parts.store, parts.clock, self.run_turn, self._restore, parts.batch_policy)
         self.is_draining = False
+        self.adoption_lifecycle = AdoptionLifecycle()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Take turns until cancelled."""
@@ -203,8 +208,10 @@ class Pipeline:
 
         Raises:
             LaneReentryError: the call comes from inside a turn of the same session.
+            LifecycleMismatchError: a prepared turn declares another lifecycle than the kernel's.
         """
         refuse_reentry(session_of_turn(turn))
+        self._check_lifecycle(turn)
         trail = Trail(self._parts.observers, turn.channel, turn.account_id, turn.log or log)
         walk = Walk(self._parts.channels.get(turn.channel, turn.account_id), trail, turn.on_finalize, wait=True)
         try:
@@ -415,6 +422,15 @@ class Pipeline:
         )
         if is_first:
             self._group.start_soon(self._control.run, command, message)
+
+    def _check_lifecycle(self, turn: AssembledTurn | PreparedTurn) -> None:
+        declared = getattr(turn, "run_dispatch_lifecycle", None)
+        lifecycle = declared.turn_adoption_lifecycle if declared is not None else None
+        if lifecycle is not None and lifecycle is not self.adoption_lifecycle:
+            raise LifecycleMismatchError(
+                f"channel {turn.channel}: run_dispatch_lifecycle holds a foreign turn_adoption_lifecycle; declare "
+                "runtime.turn.adoption_lifecycle, or none"
+            )
 
     def _widen(self, walk: Walk, adapter: TurnAdapter, resolved: Admission | None) -> None:
         """The one exception to strictness: a channel that may, and says so, takes back its own observe-only."""

@@ -25,6 +25,7 @@ class TurnRuntime:
     """The entry points (turn-kernel.md 1.1). All wait for the turn that takes the message, `build_context` apart."""
 
     def __init__(self, pipeline: Pipeline, channels: Channels) -> None:
+        self.adoption_lifecycle = pipeline.adoption_lifecycle
         self._pipeline = pipeline
         self._channels = channels
 

@@ -21,9 +21,7 @@ from openab_kernel.interfaces.agent import ContentBlock
 FILE_TEXT_BYTES = 512 * 1024
 
 
-def prompt_blocks(
-    messages: Sequence[InboundMessage], files: Mapping[str, bytes | None]
-) -> list[ContentBlock]:
+def prompt_blocks(messages: Sequence[InboundMessage], files: Mapping[str, bytes | None]) -> list[ContentBlock]:
     """One sender context for each arrival, with what belongs to it.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
 from openab_kernel.facts.base import Facts
 
@@ -51,8 +51,12 @@ Admission = Dispatch | ObserveOnly | Handled | Drop
 STRICTNESS: dict[str, int] = {"dispatch": 0, "observeOnly": 1, "handled": 2, "drop": 3}
 
 
-class _AdmissionBox(Facts):
-    admission: Admission = Field(union_mode="left_to_right")
+_MODELS: dict[str, type[Dispatch] | type[ObserveOnly] | type[Handled] | type[Drop]] = {
+    "dispatch": Dispatch,
+    "observeOnly": ObserveOnly,
+    "handled": Handled,
+    "drop": Drop,
+}
 
 
 def as_admission(value: object) -> Admission | None:
@@ -71,12 +75,7 @@ def as_admission(value: object) -> Admission | None:
         if isinstance(value, dict)
         else {name: getattr(value, name) for name in ("reason", "record_history") if hasattr(value, name)}
     )
-    model: type[Admission] = {
-        "dispatch": Dispatch,
-        "observeOnly": ObserveOnly,
-        "handled": Handled,
-        "drop": Drop,
-    }[kind]
+    model = _MODELS[kind]
     return model(**{**fields, "kind": kind})
 
 

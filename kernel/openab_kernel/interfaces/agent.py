@@ -42,7 +42,8 @@ class AgentTurn(Protocol):
 class Agent(Protocol):
     """A pool of sessions behind one name. All methods may be called from any task of the loop."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
         """Live until cancelled; `task_status.started()` once turns may begin. At the end every process is gone."""

@@ -158,11 +158,20 @@ class ChannelRuntime(Protocol):
 class Channel(Protocol):
     """One account of one platform. `name` is what logs, session keys and configuration call it."""
 
-    name: str
-    account_id: str | None
-    turn_adapter: TurnAdapter
-    message_adapter: MessageAdapter
-    policy: ChannelPolicy
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def account_id(self) -> str | None: ...
+
+    @property
+    def turn_adapter(self) -> TurnAdapter: ...
+
+    @property
+    def message_adapter(self) -> MessageAdapter: ...
+
+    @property
+    def policy(self) -> ChannelPolicy: ...
 
     async def run(self, runtime: ChannelRuntime) -> None:
         """Connect, receive, reconnect; live until cancelled. Returning ends the channel for good."""

@@ -125,3 +125,11 @@ class Store(Protocol):
     async def claim_effect(self, channel: str, account_id: str | None, message_id: str, effect: str) -> bool:
         """Claim an effect that must not repeat, such as a control command. False: it was claimed before."""
         ...
+
+    async def note_history(self, history_key: str, entry: HistoryEntry, *, limit: int) -> None:
+        """Put a message that started no turn into its window, with the next `seq`; the oldest beyond `limit` leave."""
+        ...
+
+    async def history(self, history_key: str, *, limit: int) -> list[HistoryEntry]:
+        """The newest entries of a window, oldest first."""
+        ...

@@ -89,7 +89,9 @@ class LoadedPlugins:
         return sections
 
 
-def load_plugins(builtin: Iterable[tuple[str, ModuleType]], *, strict: bool = False) -> LoadedPlugins:
+def load_plugins(
+    builtin: Iterable[tuple[str, ModuleType]], *, disabled: Iterable[str] = (), strict: bool = False
+) -> LoadedPlugins:
     """Load the built-in plugins, then those installed under the entry point group, by name.
 
     Raises:

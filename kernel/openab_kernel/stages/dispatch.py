@@ -42,11 +42,15 @@ async def dispatch(turn: AgentTurn, blocks: list[ContentBlock], sink: Sink) -> S
     Raises:
         AgentError: see `AgentTurn.prompt`.
     """
+    stopped: Stopped | None = None
     async for update in turn.prompt(blocks):
         if isinstance(update, Stopped):
-            return update
-        sink.take(update)
-    raise AgentProtocolError("the agent's answer ended without a stop")
+            stopped = update
+        else:
+            sink.take(update)
+    if stopped is None:
+        raise AgentProtocolError("the agent's answer ended without a stop")
+    return stopped
 
 
 async def _with_media(queued: Queued) -> InboundMessage:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from inspect import isawaitable
 from typing import Any, TypeVar
 
@@ -21,9 +20,9 @@ async def ingest(adapter: TurnAdapter, raw: Any) -> NormalizedTurnInput | None:
     return expect(await answer(adapter.ingest(raw)), NormalizedTurnInput, "ingest")
 
 
-async def answer(value: Awaitable[T] | T) -> T:
-    """What an adapter method gave, whether it is async or plain."""
-    return await value if isawaitable(value) else value  # type: ignore[return-value]  # isawaitable narrows too little
+async def answer(value: Any) -> Any:
+    """What an adapter method or a listener gave, whether it is async or plain."""
+    return await value if isawaitable(value) else value
 
 
 def expect(value: Any, kind: type[T], method: str) -> T | None:

@@ -1,0 +1,43 @@
+"""`serve`: run the service until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import anyio
+import click
+
+from openab_kernel.app import Kernel, build, serve as run_until_signalled, set_up, tell_at_start
+from openab_kernel.cli.options import config_option, exit_on_error
+from openab_kernel.observability.logs import configure
+from openab_kernel.observability.settings import LogSettings
+from openab_kernel.redact import Redactor
+
+
+@click.command()
+@config_option
+@click.option(
+    "--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True, help="The event loop."
+)
+@exit_on_error()
+def serve(path: Path, backend: str) -> None:
+    """Serve until SIGTERM; then finish what runs and exit with 0. Status 2 for a configuration that cannot be used."""
+    quiet()
+    setup = set_up(path, os.environ)
+    configure(setup.config.of(LogSettings), setup.redact)
+    tell_at_start(setup.config)
+    run_kernel(build(setup), backend)
+
+
+def quiet() -> None:
+    """Until the configuration says more, only warnings are logged."""
+    configure(LogSettings(level="warning"), Redactor(()))
+
+
+def run_kernel(kernel: Kernel, backend: str) -> None:
+    """Run to the end; an error of one of the kernel's own parts is raised as itself, not as a group."""
+    try:
+        anyio.run(run_until_signalled, kernel, backend=backend)
+    except* KeyboardInterrupt:
+        raise SystemExit(130) from None
