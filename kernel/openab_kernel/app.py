@@ -44,6 +44,7 @@ from openab_kernel.storage.settings import StoreSettings
 
 log = structlog.get_logger("openab_kernel.app")
 
+LAST_MARKS_SECONDS = 3.0
 Run = Callable[..., Coroutine[Any, Any, None]]
 
 
@@ -108,6 +109,8 @@ class Kernel:
         with parts.clock.move_on_after(self.pool.shutdown_grace_secs) as grace:
             await self.pipeline.lanes.wait_idle()
             await parts.outbox.wait_idle()
+            with parts.clock.move_on_after(LAST_MARKS_SECONDS):
+                await parts.live.wait_idle()
         if grace.cancelled_caught:
             log.warning("kernel.cut", turns=self.pipeline.lanes.active, sends=parts.outbox.open_intents)
 

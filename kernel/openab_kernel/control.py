@@ -35,9 +35,11 @@ class Control:
         self._outbox = outbox
 
     async def run(self, command: ControlCommand, message: InboundMessage) -> None:
-        """Carry out, then answer where the command came from."""
+        """Carry out, then answer where the command came from; where we only observe, without a word."""
         log.info("command.taken", command=command, session_key=message.session_key)
         answer = await self._carry_out(command, message.session, message.session_key)
+        if message.admission.kind == "observeOnly":
+            return
         await self._outbox.enqueue(
             [
                 Intent(

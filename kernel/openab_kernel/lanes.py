@@ -82,7 +82,10 @@ class Lanes:
             for lane in self._lanes.values():
                 group.start_soon(self._work, lane)
             task_status.started()
-            await anyio.sleep_forever()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self._group = None
 
     def submit(self, queued: Queued) -> None:
         """Put a recorded message behind those of its session."""
@@ -102,8 +105,8 @@ class Lanes:
 
     async def give_back(self, queued: Queued, delay_seconds: float) -> None:
         """Let a message step aside for a while; it returns to its place in the order when it is due."""
-        assert self._group is not None
-        self._group.start_soon(self._return_later, queued, delay_seconds)
+        if self._group is not None:
+            self._group.start_soon(self._return_later, queued, delay_seconds)
 
     @property
     def active(self) -> int:

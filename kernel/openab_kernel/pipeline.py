@@ -253,7 +253,8 @@ class Pipeline:
             load_media=resolved.media if isinstance(resolved, RoutedPlan) and callable(resolved.media) else None,
             ending=Ending() if walk.wait else None,
         )
-        self._parts.live.queued(message)
+        if message.admission.kind == "dispatch" and queued.prepared is None:
+            self._parts.live.queued(message)
         self.lanes.submit(queued)
         return Received(ending=queued.ending, immediate_ack=walk.immediate_ack)
 
@@ -339,6 +340,7 @@ class Pipeline:
             await turn.adopt()
         except StoreError as error:
             log.error("turn.not_adopted", error=str(error))
+        turn.delivery.begin()
         turn.trail.begin("dispatch")
 
     async def _run_prepared(self, turn: Turn, prepared: PreparedTurn) -> None:

@@ -35,7 +35,10 @@ class SerialWorkers(Generic[K, T]):
             for key in self._queues:
                 group.start_soon(self._drain, key)
             task_status.started()
-            await anyio.sleep_forever()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self._group = None
 
     def put(self, key: K, item: T) -> None:
         """Add an item behind those of its key."""

@@ -81,7 +81,6 @@ class AcpAgent:
         )
         self._sessions: dict[SessionKey, Session] = {}
         self._slots = anyio.Semaphore(pool.max_sessions)
-        self._waiting_for_slot = 0
         self._group: TaskGroup | None = None
         self._told_name = ""
 
@@ -201,21 +200,22 @@ class AcpAgent:
 
     async def _take_slot(self) -> None:
         """Get a place for a process. Idle sessions have to make room."""
-        self._waiting_for_slot += 1
-        self._make_room()
+        try:
+            self._slots.acquire_nowait()
+            return
+        except anyio.WouldBlock:
+            self._make_room(newcomers=1)
         try:
             with self._clock.fail_after(SLOT_WAIT_SECONDS):
                 await self._slots.acquire()
         except TimeoutError:
             raise AgentBusy(f"no session was free within {SLOT_WAIT_SECONDS} s") from None
-        finally:
-            self._waiting_for_slot -= 1
 
-    def _make_room(self) -> None:
-        """Suspend idle sessions, the longest idle first, until no turn waits for a slot that nobody will give back."""
+    def _make_room(self, *, newcomers: int = 0) -> None:
+        """Suspend idle sessions, the longest idle first, until as many slots come free as turns wait for one."""
+        waiting = self._slots.statistics().tasks_waiting + newcomers
         lives = [session.live for session in self._sessions.values() if session.live is not None]
-        coming_free = self._slots.value + sum(live.has_slot and live.is_ending for live in lives)
-        missing = self._waiting_for_slot - coming_free
+        missing = waiting - sum(live.has_slot and live.is_ending for live in lives)
         if missing > 0:
             idle = [session for session in self._sessions.values() if session.is_idle]
             for session in sorted(idle, key=lambda session: session.idle_since)[:missing]:

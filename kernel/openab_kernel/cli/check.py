@@ -9,12 +9,17 @@ from pathlib import Path
 
 import click
 
+from openab_kernel import __version__
 from openab_kernel.agent.settings import AgentSettings, PoolSettings, resolve_command, resolve_working_dir
-from openab_kernel.app import build, set_up
+from openab_kernel.app import Setup, set_up
 from openab_kernel.cli.options import config_option, describe_plugin, exit_on_error, silence_logs
+from openab_kernel.clock import SystemClock
 from openab_kernel.config import Config
 from openab_kernel.delivery.settings import DeliverySettings
+from openab_kernel.errors import ConfigError, ConfigProblem
 from openab_kernel.facts.policy import AccessPolicy, BatchPolicy, ChannelPolicy
+from openab_kernel.interfaces.channel import Channel
+from openab_kernel.plugin_host.hookspecs import Services
 from openab_kernel.policies.channel_section import EVERYONE, admits_nobody
 from openab_kernel.storage.settings import StoreSettings
 
@@ -31,7 +36,7 @@ def check(path: Path) -> None:
     silence_logs()
     setup = set_up(path, os.environ)
     command = resolve_command(setup.config.of(AgentSettings), os.environ)
-    channels = build(setup).parts.channels
+    channels = _find_channels(setup)
     for info in setup.plugins.infos.values():
         _print("plugin", f"{info.name}: {describe_plugin(info)}")
     for subject, text in describe(setup.config, command, os.environ):
@@ -39,6 +44,18 @@ def check(path: Path) -> None:
     for channel in channels:
         for text in describe_channel(channel.name, channel.policy):
             _print(channel.name, text)
+
+
+def _find_channels(setup: Setup) -> list[Channel]:
+    """Have the channels made, as `serve` would, and nothing else: none of them is run."""
+    services = Services(clock=SystemClock(), version=__version__, environ=setup.environ, redact=setup.redact)
+    found = setup.plugins.call("register_channels", settings=setup.config, services=services)
+    if not found:
+        ignored = ", ".join(f"[{name}]" for name in setup.config.ignored_channels)
+        cause = f"; no plugin serves {ignored}" if ignored else ""
+        problem = ConfigProblem("channels", f"nothing to listen to{cause}", "write a section such as [gateway]")
+        raise ConfigError([problem])
+    return [channel for _, channel in found]
 
 
 def describe(config: Config, command: list[str], environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import anyio
 import click
 
-from openab_kernel.app import Kernel, build, serve as run_until_signalled, set_up, tell_at_start
+from openab_kernel.app import Kernel, build, set_up, tell_at_start
+from openab_kernel.app import serve as run_until_signalled
 from openab_kernel.cli.options import config_option, exit_on_error
 from openab_kernel.observability.logs import configure
 from openab_kernel.observability.settings import LogSettings

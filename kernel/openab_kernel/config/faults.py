@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import json
 import re
+import types
 import typing
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import date, time
 from typing import Any, NamedTuple
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -22,6 +22,8 @@ Loc = tuple[str | int, ...]
 """The way to a value: section, key, and further keys and indexes."""
 
 SHOWN_CHARS = 80
+PARTS = dict.fromkeys(("tuple_type", "list_type", "set_type", "frozen_set_type"), "an array")
+PARTS |= dict.fromkeys(("dict_type", "model_type"), "a table")
 SECRET_NAME = re.compile(
     r"(?:^|[_-])[a-z0-9]*(?:token|secret|passw(?:or)?d|passphrase|key|credentials?)(?:$|[_-])", re.IGNORECASE
 )
@@ -64,10 +66,8 @@ def show(value: Any, *, is_secret: bool = False) -> str:
             return "an array"
         case dict():
             return "a table"
-        case date() | time():
-            return "a date or time without quotes"
         case _:
-            return "something else"
+            return "a date or time without quotes"
 
 
 def looks_secret(name: str) -> bool:
@@ -124,7 +124,7 @@ def find_coerced(model: type[BaseModel], table: Mapping[str, Any], loc: Loc) -> 
         value, nested = table.get(key), _model_in(field)
         if nested is not None and isinstance(value, dict):
             yield from find_coerced(nested, value, (*loc, key))
-        kinds = {field.annotation, *typing.get_args(field.annotation)} - {type(None)}
+        kinds = _kinds_of(field)
         allowed = kinds | {int} if float in kinds else kinds
         if kinds <= {bool, int, float} and isinstance(value, str | bool | int | float) and type(value) not in allowed:
             yield Fault((*loc, key), show(value, is_secret=looks_secret(key)), _describe(field))
@@ -132,7 +132,13 @@ def find_coerced(model: type[BaseModel], table: Mapping[str, Any], loc: Loc) -> 
 
 def is_secret_field(field: FieldInfo | None) -> bool:
     """Does the field hold a secret?"""
-    return field is not None and SecretStr in (field.annotation, *typing.get_args(field.annotation))
+    return field is not None and SecretStr in _kinds_of(field)
+
+
+def _kinds_of(field: FieldInfo) -> set[Any]:
+    """The types that a field takes; None is not counted."""
+    is_union = typing.get_origin(field.annotation) in (typing.Union, types.UnionType)
+    return {*(typing.get_args(field.annotation) if is_union else [field.annotation])} - {type(None)}
 
 
 def _follow(model: type[BaseModel], way: Loc) -> tuple[Loc, FieldInfo | None, type[BaseModel]]:
@@ -167,6 +173,8 @@ def _expect(error: ErrorDetails, field: FieldInfo | None) -> str:
         return "one of " + words.replace("'", '"').replace(" or ", ", ")
     if kind == "string_type" and isinstance(error["loc"][-1], int):
         return "a string, in quotes"
+    if kind in PARTS:
+        return PARTS[kind]
     words = error["msg"].removeprefix("Input should be ").removeprefix("String should ")
     return words if kind == "string_pattern_mismatch" else _describe(field) or words
 
@@ -180,7 +188,7 @@ def _describe(field: FieldInfo | None) -> str:
     """The values a field takes, in words; empty if they are not that simple."""
     if field is None:
         return ""
-    kinds = set(typing.get_args(field.annotation) or (field.annotation,)) - {type(None)}
+    kinds = _kinds_of(field)
     if kinds == {bool}:
         return "true or false"
     if kinds in ({str}, {SecretStr}):
@@ -191,17 +199,15 @@ def _describe(field: FieldInfo | None) -> str:
 
 
 def _bounds(field: FieldInfo) -> str:
-    low, high = "", ""
+    words: list[str] = []
     for limit in field.metadata:
         match limit:
-            case Ge(ge=bound):
-                low = f"{bound}"
-            case Gt(gt=bound):
-                low = f"more than {bound}"
-            case Le(le=bound):
-                high = f"{bound}"
-            case Lt(lt=bound):
-                high = f"less than {bound}"
-    if low and high:
-        return f", {low} to {high}"
-    return f", {low} or more" if low else f", at most {high}" if high else ""
+            case Ge(ge=low):
+                words.append(f"{low} or more")
+            case Gt(gt=low):
+                words.append(f"more than {low}")
+            case Le(le=high):
+                words.append(f"at most {high}")
+            case Lt(lt=high):
+                words.append(f"less than {high}")
+    return "".join(f", {word}" for word in words)

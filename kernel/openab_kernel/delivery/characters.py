@@ -76,18 +76,21 @@ def cut_line(text: str, start: int, room: int, unit: LengthUnit, *, at_spaces: b
     what could open a fence at the head of the next message. `room` is at least 4 units: any code point fits.
     """
     end = fit(text, start, room, unit)
+    # Up to 3 characters after the end decide whether it is a good one. More of the text is not shown to `regex`, which
+    # looks back as far as it can.
+    window = text[start : end + 3]
     space, grapheme = _patterns()
-    if at_spaces and (cut := _last_end(space, text, start, end)):
-        return cut
-    if text[start : end + 1].isascii():
+    if at_spaces and (length := _last_end(space, window, end - start)):
+        return start + length
+    if window.isascii():
         return end
-    return _last_end(grapheme, text, start, end) or end
+    return start + (_last_end(grapheme, window, end - start) or end - start)
 
 
-def _last_end(pattern: Any, text: str, start: int, end: int) -> int | None:
-    """Where the last match ends that ends by `end`. Up to 3 characters after it are looked at."""
-    ends = [match.end() for match in pattern.finditer(text, start, end + 3)]
-    return max((index for index in ends if index <= end), default=None)
+def _last_end(pattern: Any, window: str, most: int) -> int:
+    """Where the last match ends that ends by `most`; 0 if there is none."""
+    ends = [match.end() for match in pattern.finditer(window)]
+    return max((end for end in ends if end <= most), default=0)
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import count, islice
+from itertools import islice
 
 from openab_kernel.delivery.blocks import Line, scan
 from openab_kernel.delivery.characters import is_blank, measure
@@ -96,19 +96,22 @@ def _find_cut(lines: list[Line], source: Iterator[Line], room: int) -> int:
     above = lines[0]
     room += above.offset
     best, cut = _ANY, 1
-    for index in count(1):
-        if index == len(lines):
-            if not (read := next(source, None)):
-                return index
-            lines.append(read)
-        line = lines[index]
+    for index, line in enumerate(_read_on(lines, source), start=1):
         grade = _grade(above, line)
         if grade >= best:
             best, cut = grade, index
         if line.offset + line.size + line.frame.closer_size > room or not above.is_whole:
-            break
+            return cut
         above = line
-    return cut
+    return len(lines)
+
+
+def _read_on(lines: list[Line], source: Iterator[Line]) -> Iterator[Line]:
+    """All lines after the first of `lines`; what is read from `source` is put there too."""
+    yield from islice(lines, 1, None)
+    for line in source:
+        lines.append(line)
+        yield line
 
 
 def _grade(above: Line, line: Line) -> int:

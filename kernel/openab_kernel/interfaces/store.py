@@ -127,7 +127,10 @@ class Store(Protocol):
         ...
 
     async def note_history(self, history_key: str, entry: HistoryEntry, *, limit: int) -> None:
-        """Put a message that started no turn into its window, with the next `seq`; the oldest beyond `limit` leave."""
+        """Put a message that started no turn into its window, with the next `seq`; the oldest beyond `limit` leave.
+
+        A limit of 0 switches the window off: nothing is noted.
+        """
         ...
 
     async def history(self, history_key: str, *, limit: int) -> list[HistoryEntry]:

@@ -79,6 +79,8 @@ class _Seat:
             self._send.send_nowait((method, value))
         except anyio.WouldBlock:
             self._complain("queue_full", "events are dropped")
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            pass  # the kernel is ending; nobody listens any more
 
     async def run(self) -> None:
         with self._send, self._receive:

@@ -8,6 +8,7 @@ What should be shown when is decided in `policies/status.py`.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import anyio
@@ -90,7 +91,7 @@ class Live:
         typing = _Typing(adapter, destination, self._clock, self._start) if adapter else None
         status = _ShownStatus(self._marks, marks, typing)
         if any(map(_is_spoken_to, messages)):
-            status.type()
+            status.begin_typing()
         return status
 
     async def wait_idle(self) -> None:
@@ -121,7 +122,7 @@ class Live:
 
 
 class _ShownStatus(Status):
-    """The status of a turn whose channel can show something. `marks` are those of its messages, in order."""
+    """The status of a turn whose channel can show something. `on_messages`: the mark of each message, in order."""
 
     def __init__(self, marks: _Marks, on_messages: Sequence[_Mark | None], typing: _Typing | None) -> None:
         self._marks = marks
@@ -138,10 +139,9 @@ class _ShownStatus(Status):
         if self._anchor is not None:
             self._marks.hear(self._anchor, update)
         if self._awaits_text and isinstance(update, TextChunk | BubbleMessage):
-            self.type()
+            self.begin_typing()
 
     def end(self, failed: bool) -> None:
-        self._awaits_text = False
         if self._typing is not None:
             self._typing.end()
         for mark in self._leading:
@@ -149,7 +149,7 @@ class _ShownStatus(Status):
         if self._anchor is not None:
             self._marks.end(self._anchor, "error" if failed else "done")
 
-    def type(self) -> None:
+    def begin_typing(self) -> None:
         """Show that something is coming, from now to the end."""
         self._awaits_text = False
         if self._typing is not None:
@@ -227,7 +227,7 @@ class _Marks:
         if not mark.is_kept:
             mark.is_kept = True
             self._kept += 1
-            self._start(lambda: self._keep(mark))
+            self._start(partial(self._keep, mark))
 
     async def wait_idle(self) -> None:
         while self._kept:

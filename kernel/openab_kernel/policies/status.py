@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from openab_kernel.facts.agent_update import AgentUpdate, Thought, ToolActivity
+from openab_kernel.facts.agent_update import AgentUpdate, TextChunk, Thought, ToolActivity
 
 Sign = Literal["thinking", "coding", "web", "tool"]
 FinalMark = Literal["queued", "done", "error"]
@@ -42,6 +42,8 @@ def sign_of(update: AgentUpdate) -> Sign | None:
     A tool that has ended leaves the agent thinking. Later updates of a tool mostly leave its kind out.
     """
     match update:
+        case TextChunk():
+            return None
         case Thought():
             return "thinking"
         case ToolActivity(status="completed" | "failed"):
@@ -76,6 +78,7 @@ class StatusCourse:
 
     def __init__(self, timing: StatusTiming) -> None:
         self._timing = timing
+        self._stall_after_ms = min(timing.stall_soft_ms, timing.stall_hard_ms)
         self._mark: Mark = "queued"
         self._before: Mark | None = None
         self._changed_ms = 0
@@ -96,7 +99,7 @@ class StatusCourse:
         """The agent gave a sign of life, and maybe one of what it does. True: look again. Ignored outside a turn."""
         if self._heard_ms is None:
             return False
-        is_news = (sign is not None and sign != self._mark) or now_ms >= self._stall_ms(self._heard_ms)
+        is_news = (sign is not None and sign != self._mark) or now_ms - self._heard_ms >= self._stall_after_ms
         if is_news:
             self._change(sign or self._mark, now_ms)
         self._heard_ms = now_ms
@@ -113,7 +116,8 @@ class StatusCourse:
         if self._heard_ms is None:
             is_over = self._remove_ms is not None and now_ms >= self._remove_ms
             return Look(None, None) if is_over else Look(self._mark, self._remove_ms)
-        stuck_ms, stall_ms = self._heard_ms + self._timing.stall_hard_ms, self._stall_ms(self._heard_ms)
+        stall_ms = self._heard_ms + self._stall_after_ms
+        stuck_ms = self._heard_ms + self._timing.stall_hard_ms
         settles_ms = self._changed_ms + self._timing.debounce_ms
         if now_ms >= stuck_ms:
             return Look("stuck", None)
@@ -126,6 +130,3 @@ class StatusCourse:
     def _change(self, mark: Mark, now_ms: int) -> None:
         self._before = self.look(now_ms).mark
         self._mark, self._changed_ms = mark, now_ms
-
-    def _stall_ms(self, heard_ms: int) -> int:
-        return heard_ms + min(self._timing.stall_soft_ms, self._timing.stall_hard_ms)

@@ -223,10 +223,12 @@ class MemoryStore:
 
     async def note_history(self, history_key: str, entry: HistoryEntry, *, limit: int) -> None:
         self._may_fail("note_history")
+        if limit <= 0:
+            return
         self._last_seq += 1
         window = self._history[history_key]
         window.append(entry.model_copy(update={"seq": self._last_seq}))
-        del window[: max(0, len(window) - max(limit, 0))]
+        del window[:-limit]
 
     async def history(self, history_key: str, *, limit: int) -> list[HistoryEntry]:
         return self._history[history_key][-limit:] if limit > 0 else []

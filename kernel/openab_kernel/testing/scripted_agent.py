@@ -60,9 +60,9 @@ def bubble(text: str, bubble_id: str = "") -> Step:
     return update("openab_message", id=bubble_id, content={"type": "text", "text": text})
 
 
-def update(kind: str, *, times: int = 1, session_id: str | None = None, **values: Any) -> Step:
+def update(session_update: str, /, *, times: int = 1, session_id: str | None = None, **values: Any) -> Step:
     """Any `session/update`, of the session that is prompted or of another."""
-    update = {"sessionUpdate": kind, **values}
+    update = {"sessionUpdate": session_update, **values}
     return {"do": "update", "update": update, "times": times, "session_id": session_id}
 
 

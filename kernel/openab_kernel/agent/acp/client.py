@@ -112,7 +112,8 @@ class AcpClient:
         """Say hello.
 
         Raises:
-            AgentSpawnError: no answer, no ACP, or another version of it.
+            AgentSpawnError: no answer, or another version of ACP.
+            AgentProtocolError: the answer is an error.
         """
         params = {
             "protocolVersion": PROTOCOL_VERSION,
@@ -145,8 +146,9 @@ class AcpClient:
     async def load_session(self, session_id: str, cwd: str) -> None:
         """Open a session the agent knows. The history it replays is dropped: no turn is running."""
         params = {"sessionId": session_id, "cwd": cwd, "mcpServers": []}
-        self.models = models_in_session(await self._call("session/load", params, LOAD_SESSION_SECONDS))
         self.session_id = session_id
+        answer = await self._call("session/load", params, LOAD_SESSION_SECONDS)
+        self.models = models_in_session(answer) or self.models
 
     async def set_option(self, config_id: str, value: str | bool) -> bool:
         """Set an option of the session. False: this agent knows no such call. That it refuses the option is logged."""
