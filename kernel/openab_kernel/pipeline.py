@@ -377,7 +377,8 @@ class Pipeline:
 
     async def _give_back(self, turn: Turn, error: Exception) -> None:
         """The kernel's own fault before adoption: the messages wait a while and are tried again."""
-        log.warning("turn.released", error=type(error).__name__, exc_info=error)
+        is_known = isinstance(error, StoreError)
+        log.warning("turn.released", error=str(error) if is_known else type(error).__name__, exc_info=not is_known)
         for queued in turn.batch:
             delay_seconds = await turn.release(queued, error)
             if delay_seconds is not None:
