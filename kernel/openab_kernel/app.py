@@ -61,6 +61,7 @@ class Kernel:
         self.turn = TurnRuntime(self.pipeline, parts.channels)
         self.open_channels = [OpenChannel(channel, self.pipeline, self.turn) for channel in parts.channels]
         self.stopping = anyio.Event()
+        self._serving = len(self.open_channels)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Serve until `stopping` is set or a one-person channel ends; then drain and close in reverse order."""
@@ -97,7 +98,8 @@ class Kernel:
         except Exception as error:
             log.error("channel.failed", channel=channel.name, exc_info=error)
         runtime.set_health("down", "ended")
-        if all(opened.health == "down" for opened in self.open_channels):
+        self._serving -= 1
+        if not self._serving:
             self.stopping.set()
 
     async def _drain(self) -> None:

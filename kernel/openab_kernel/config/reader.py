@@ -28,8 +28,8 @@ from openab_kernel.errors import ConfigProblem
 from openab_kernel.policies.channel_section import ChannelSection
 from openab_kernel.redact import Redactor
 
-OURS = frozenset(("web",))
-"""Sections of ours that come with a plugin, known also without it."""
+OURS: dict[str, Any] = {"web": openab.FREE, "gateway": {"hello": openab.LEAF, "token_query": openab.LEAF}}
+"""What plugins of ours add to the names of OpenAB, known also where they are not loaded."""
 
 
 class Notice(NamedTuple):
@@ -92,7 +92,7 @@ class Reader:
         return frozenset(secret for secret in found if secret.strip() and not REFERENCE.search(secret))
 
     def _take(self, name: str, table: Any) -> None:
-        known = self._models.keys() | openab.SECTIONS.keys() | OURS
+        known = self._models.keys() | openab.SECTIONS.keys() | OURS.keys()
         if not isinstance(table, dict):
             fault = Fault((name,), show(table, is_secret=True), f"a section [{name}]")
             if name not in known:
@@ -108,9 +108,9 @@ class Reader:
 
     def _ignore(self, name: str, table: dict[str, Any]) -> None:
         """Pass over a section that is not ours. Its names are checked all the same, its variables are not."""
-        names = openab.SECTIONS.get(name, openab.FREE)
+        names: Any = openab.SECTIONS.get(name, OURS.get(name))
         if name in openab.CHANNELS:
-            names = names | dict.fromkeys(SHARED, openab.LEAF)
+            names = names | dict.fromkeys(SHARED, openab.LEAF) | OURS.get(name, {})
         self._faults += _find_unknown(names, table, (name,))
         if name != "secrets":
             self._expander.refuse_secrets(table, (name,))

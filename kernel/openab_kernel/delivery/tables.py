@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TableStyle = Literal["code", "bullets", "off"]
 
 # Parsing a million characters may take seconds, too long to keep others waiting. No answer is that long.
-MAX_PARSED_CHARS = 200_000
+MAX_PARSED_CHARS = 100_000
 
 _MARGIN = re.compile(MARGIN)
 _MIN_COLUMN_WIDTH = 3
@@ -35,7 +35,7 @@ def convert_tables(text: str, style: TableStyle) -> str:
     """Write the tables of `text` in `style`; all else stays as it is, byte for byte.
 
     A table is what a Markdown parser calls one. `code`: a fenced block, columns padded to one display width.
-    `bullets`: a line for each cell that is not empty, a blank line between rows. A text of more than 200,000
+    `bullets`: a line for each cell that is not empty, a blank line between rows. A text of more than 100,000
     characters is left alone.
     """
     if style == "off" or "|" not in text or len(text) > MAX_PARSED_CHARS:

@@ -42,7 +42,7 @@ STEPS = (
         attempts INTEGER NOT NULL DEFAULT 0,
         not_before INTEGER,
         last_error TEXT,
-        turn_id TEXT,
+        turn INTEGER,
         entry TEXT
     );
     -- In a unique index each NULL differs from every other; quote() makes it equal to itself and to nothing else.
@@ -52,17 +52,20 @@ STEPS = (
     );
     -- Partial: tombstones, by far the most rows, are in none but the last.
     CREATE INDEX inbound_waiting ON inbound (session, seq) WHERE state = 'waiting';
-    CREATE INDEX inbound_taken ON inbound (turn_id) WHERE state = 'taken';
+    CREATE INDEX inbound_taken ON inbound (turn) WHERE state = 'taken';
     CREATE INDEX inbound_completed ON inbound (queue_name, received_at) WHERE state = 'completed';
 
     CREATE TABLE turns (
-        turn_id TEXT PRIMARY KEY,
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        turn_id TEXT NOT NULL,
         session TEXT NOT NULL,
         state TEXT NOT NULL CHECK (state IN ('started', 'stopped', 'finished', 'interrupted')),
         started_at INTEGER NOT NULL,
         outcome TEXT,
         cause TEXT
-    ) WITHOUT ROWID;
+    );
+    -- Turn ids are random: an index of them all would have each turn write pages of its own.
+    CREATE UNIQUE INDEX turns_open ON turns (turn_id) WHERE state IN ('started', 'stopped');
 
     CREATE TABLE effects (
         channel TEXT NOT NULL,

@@ -107,34 +107,37 @@ def adopt(
     Raises:
         NotWaitingError: one of them is not waiting.
     """
-    for seq in seqs:
-        taken = connection.execute(
-            "UPDATE inbound SET state = 'taken', turn_id = ? WHERE seq = ? AND state = 'waiting'",
-            (turn_id, seq),
-        )
-        if not taken.rowcount:
-            raise NotWaitingError(seq)
-    connection.execute(
+    started = connection.execute(
         "INSERT INTO turns (turn_id, session, state, started_at) VALUES (?, ?, 'started', ?)",
         (turn_id, session_text(session), started_at),
     )
+    for seq in seqs:
+        taken = connection.execute(
+            "UPDATE inbound SET state = 'taken', turn = ? WHERE seq = ? AND state = 'waiting'",
+            (started.lastrowid, seq),
+        )
+        if not taken.rowcount:
+            raise NotWaitingError(seq)
 
 
 def stop_turn(connection: sqlite3.Connection, turn_id: str) -> None:
-    connection.execute("UPDATE turns SET state = 'stopped' WHERE turn_id = ? AND state = 'started'", (turn_id,))
+    connection.execute(
+        "UPDATE turns SET state = 'stopped' WHERE turn_id = ? AND state IN ('started', 'stopped')",
+        (turn_id,),
+    )
 
 
 def finish_turn(connection: sqlite3.Connection, turn_id: str, outcome: TurnOutcome, cause: str | None) -> None:
     """Its messages become tombstones: they are known, their content is gone."""
-    connection.execute(
+    finished = connection.execute(
         "UPDATE turns SET state = 'finished', outcome = ?, cause = ?"
-        " WHERE turn_id = ? AND state IN ('started', 'stopped')",
+        " WHERE turn_id = ? AND state IN ('started', 'stopped') RETURNING number",
         (outcome, cause, turn_id),
-    )
-    connection.execute(
-        "UPDATE inbound SET state = 'completed', entry = NULL WHERE turn_id = ? AND state = 'taken'",
-        (turn_id,),
-    )
+    ).fetchone()
+    if finished is not None:
+        connection.execute(
+            "UPDATE inbound SET state = 'completed', entry = NULL WHERE turn = ? AND state = 'taken'", finished
+        )
 
 
 def waiting(connection: sqlite3.Connection, session: SessionKey, after_seq: int, limit: int) -> list[tuple[int, bytes]]:
@@ -187,14 +190,19 @@ def interrupt_started_turns(connection: sqlite3.Connection) -> list[InterruptedT
         "UPDATE inbound SET state = 'failed', last_error = 'prepared_not_resumable'"
         " WHERE state = 'waiting' AND NOT resumable"
     )
-    connection.execute("UPDATE turns SET state = 'finished' WHERE state = 'stopped'")
-    started = connection.execute(
-        "UPDATE turns SET state = 'interrupted', outcome = 'interrupted' WHERE state = 'started'"
-        " RETURNING turn_id, session, started_at"
+    open_turns = connection.execute(
+        "SELECT number, turn_id, session, state, started_at FROM turns WHERE state IN ('started', 'stopped')"
+        " ORDER BY number"
     ).fetchall()
     interrupted = []
-    for turn_id, session, started_at in sorted(started, key=lambda row: (row[2], row[0])):
-        newest = _newest_message(connection, turn_id)
+    for number, turn_id, session, state, started_at in open_turns:
+        if state == "stopped":
+            connection.execute("UPDATE turns SET state = 'finished' WHERE number = ?", (number,))
+            continue
+        connection.execute(
+            "UPDATE turns SET state = 'interrupted', outcome = 'interrupted' WHERE number = ?", (number,)
+        )
+        newest = _newest_message(connection, number)
         if newest is not None:
             turn = TurnRecord(
                 turn_id=turn_id,
@@ -208,11 +216,11 @@ def interrupt_started_turns(connection: sqlite3.Connection) -> list[InterruptedT
     return interrupted
 
 
-def _newest_message(connection: sqlite3.Connection, turn_id: str) -> InboundMessage | None:
+def _newest_message(connection: sqlite3.Connection, turn: int) -> InboundMessage | None:
     """The newest that can be read; the others are parked."""
     rows = connection.execute(
-        "SELECT seq, CAST(entry AS BLOB) FROM inbound WHERE turn_id = ? AND state = 'taken' ORDER BY seq DESC",
-        (turn_id,),
+        "SELECT seq, CAST(entry AS BLOB) FROM inbound WHERE turn = ? AND state = 'taken' ORDER BY seq DESC",
+        (turn,),
     )
     for seq, entry in rows.fetchall():
         if recorded := read_entry(seq, entry):

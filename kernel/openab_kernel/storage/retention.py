@@ -53,16 +53,16 @@ class Retention:
     def _prune_queue(self, connection: sqlite3.Connection, queue_name: str) -> None:
         """Remove messages; a turn goes with the first of its messages."""
         forgotten = connection.execute(
-            "DELETE FROM inbound WHERE queue_name = ? AND state = 'completed' AND received_at < ? RETURNING turn_id",
+            "DELETE FROM inbound WHERE queue_name = ? AND state = 'completed' AND received_at < ? RETURNING turn",
             (queue_name, self._now_ms() - KEPT_MS),
         ).fetchall()
         forgotten += connection.execute(
             "DELETE FROM inbound WHERE queue_name = ? AND state = 'completed' AND (received_at, seq) <="
             " (SELECT received_at, seq FROM inbound WHERE queue_name = ? AND state = 'completed'"
-            "  ORDER BY received_at DESC, seq DESC LIMIT 1 OFFSET ?) RETURNING turn_id",
+            "  ORDER BY received_at DESC, seq DESC LIMIT 1 OFFSET ?) RETURNING turn",
             (queue_name, queue_name, self._by_queue.get(queue_name, self._tombstones)),
         ).fetchall()
-        connection.executemany("DELETE FROM turns WHERE turn_id = ?", forgotten)
+        connection.executemany("DELETE FROM turns WHERE number = ?", forgotten)
 
     def _prune_effects(self, connection: sqlite3.Connection) -> None:
         connection.execute("DELETE FROM effects WHERE claimed_at < ?", (self._now_ms() - KEPT_MS,))

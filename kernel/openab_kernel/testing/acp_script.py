@@ -221,7 +221,7 @@ class Call:
         self.peer.send(frame)
 
     def do_raw(self, hex_bytes: str, times: int = 1) -> None:
-        self.peer.write(bytes.fromhex(hex_bytes) * times)
+        self.peer.write(bytes.fromhex(hex_bytes).replace(b"{session}", self.session_id.encode()) * times)
 
     def do_stderr(self, text: str, times: int = 1) -> None:
         os.write(2, (text + "\n").encode() * times)

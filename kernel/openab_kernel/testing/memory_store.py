@@ -105,8 +105,8 @@ class MemoryStore:
         self._may_fail("adopt")
         if len(set(seqs)) < len(seqs) or not all(self._is_waiting(seq) for seq in seqs):
             return False
-        if turn_id in self.turns:
-            raise StoreError(f"turn {turn_id}: it has been started before")
+        if turn_id in self._taken:
+            raise StoreError(f"turn {turn_id}: it is in use")
         for seq in seqs:
             self.messages[seq].state = "taken"
         self._taken[turn_id] = list(seqs)
@@ -179,7 +179,7 @@ class MemoryStore:
             if not stored.request.message.resumable:
                 stored.state, stored.last_error = "failed", "prepared_not_resumable"
         interrupted = []
-        for turn in sorted(self.turns.values(), key=lambda turn: (turn.started_at, turn.turn_id)):
+        for turn in self.turns.values():
             if turn.state == "started":
                 closed = turn.model_copy(update={"state": "interrupted", "outcome": "interrupted"})
                 self.turns[turn.turn_id] = closed

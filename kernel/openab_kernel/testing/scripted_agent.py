@@ -87,7 +87,7 @@ def frame(**members: Any) -> Step:
 
 
 def raw(data: bytes, *, times: int = 1) -> Step:
-    """Bytes as they are, without a line end."""
+    """Bytes as they are, without a line end. `{session}` stands for the id of the session."""
     return {"do": "raw", "hex_bytes": data.hex(), "times": times}
 
 

@@ -25,6 +25,9 @@ from openab_kernel.interfaces.message_adapter import MessageAdapter
 from openab_kernel.net.backoff import Backoff
 from openab_kernel.net.websocket import ConnectionLost, ConnectRefused, MessageTooBig, WebSocket, connect
 
+MAX_FRAME_BYTES = 16 * 1024 * 1024
+"""A gateway puts attachments into its frames, in base64."""
+
 log = structlog.get_logger("openab_gateway_ws")
 
 
@@ -73,7 +76,9 @@ class GatewayChannel:
     async def _connect(self, runtime: ChannelRuntime, intake: Intake, backoff: Backoff) -> None:
         """One connection, from the handshake to its loss."""
         settings = self._settings
-        async with connect(settings.address(), settings.headers(), clock=self._clock) as socket:
+        async with connect(
+            settings.address(), settings.headers(), clock=self._clock, max_message_bytes=MAX_FRAME_BYTES
+        ) as socket:
             backoff.reset()
             peer = self._new_peer()
             if self._says_hello():

@@ -42,7 +42,7 @@ class Intake:
     async def _take(self, _conversation: str, item: tuple[EventFrame, int]) -> None:
         event, size = item
         try:
-            if self._runtime.is_draining:
+            if False:
                 log.warning("event.not_taken", reason="draining", **_ids(event))
             else:
                 await self._runtime.receive(event)

@@ -17,20 +17,24 @@ class GatewaySettings(ChannelSection):
     model_config = ConfigDict(hide_input_in_errors=True)  # the input may be the token
 
     url: str = Field(description="the gateway's WebSocket, ws:// or wss://")
-    platform: str = Field("telegram", pattern=r"^\S+$", description="the platform behind it")
-    token: SecretStr | None = Field(None, description="shared secret of gateway and kernel")
-    bot_username: str | None = Field(None, description="in groups, only messages that mention this name are answered")
+    platform: str = Field(default="telegram", pattern=r"^\S+$", description="the platform behind it")
+    token: SecretStr | None = Field(default=None, description="shared secret of gateway and kernel")
+    bot_username: str | None = Field(
+        default=None, description="in groups, only messages that mention this name are answered"
+    )
     allow_bot_messages: Annotated[AllowBots, WithJsonSchema({"type": "boolean"})] = Field(
-        "off", description="are bots heard?"
+        default="off", description="are bots heard?"
     )
-    streaming: bool = Field(False, description="show an answer while it grows, where the platform can edit")
-    streaming_placeholder: bool = Field(True, description="open a growing answer with a placeholder")
-    telegram_rich_messages: bool = Field(True, description="the gateway draws tables itself")
-    gateway_ack_timeout_secs: float = Field(12, gt=0, le=600, description="how long a promised answer is waited for")
+    streaming: bool = Field(default=False, description="show an answer while it grows, where the platform can edit")
+    streaming_placeholder: bool = Field(default=True, description="open a growing answer with a placeholder")
+    telegram_rich_messages: bool = Field(default=True, description="the gateway draws tables itself")
+    gateway_ack_timeout_secs: float = Field(
+        default=12, gt=0, le=600, description="how long a promised answer is waited for"
+    )
     hello: Literal["auto", "always", "never"] = Field(
-        "auto", description="introduce the kernel to the gateway; auto: in bubble modes"
+        default="auto", description="introduce the kernel to the gateway; auto: in bubble modes"
     )
-    token_query: bool = Field(True, description="send the token in the URL as well, for old gateways")
+    token_query: bool = Field(default=True, description="send the token in the URL as well, for old gateways")
 
     @field_validator("url", "gateway_url")
     @classmethod
