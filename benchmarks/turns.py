@@ -119,6 +119,8 @@ class StubChannel:
     def capabilities(self, destination: Destination) -> ChannelCapabilities:
         return CAPABILITIES
 
+    is_ready = True
+
     async def wait_until_ready(self) -> None: ...
 
     async def send_text(self, send: TextSend) -> Receipt:

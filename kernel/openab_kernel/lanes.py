@@ -14,7 +14,7 @@ from contextvars import ContextVar
 
 import anyio
 import structlog
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskStatus
 
 from openab_kernel.clock import Clock
 from openab_kernel.errors import LaneReentryError, StoreError
@@ -23,6 +23,7 @@ from openab_kernel.facts.policy import BatchPolicy
 from openab_kernel.facts.turn import InboundMessage, RecordedMessage
 from openab_kernel.interfaces.store import Store
 from openab_kernel.policies.batch import Waiting, estimate_tokens, next_batch
+from openab_kernel.serial import TaskPool
 from openab_kernel.stages.inbound import Queued
 
 log = structlog.get_logger("openab_kernel.lanes")
@@ -71,21 +72,13 @@ class Lanes:
         self._restore = restore
         self._batch_policy = batch_policy
         self._lanes: dict[SessionKey, _Lane] = {}
-        self._group: TaskGroup | None = None
+        self._tasks = TaskPool()
         self._is_open = True
         self._idle = anyio.Event()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Run turns until cancelled."""
-        async with anyio.create_task_group() as group:
-            self._group = group
-            for lane in self._lanes.values():
-                group.start_soon(self._work, lane)
-            task_status.started()
-            try:
-                await anyio.sleep_forever()
-            finally:
-                self._group = None
+        await self._tasks.run(task_status=task_status)
 
     def submit(self, queued: Queued) -> None:
         """Put a recorded message behind those of its session."""
@@ -103,10 +96,9 @@ class Lanes:
         if self._is_open:
             self._lane(session).overflows = True
 
-    async def give_back(self, queued: Queued, delay_seconds: float) -> None:
+    def give_back(self, queued: Queued, delay_seconds: float) -> None:
         """Let a message step aside for a while; it returns to its place in the order when it is due."""
-        if self._group is not None:
-            self._group.start_soon(self._return_later, queued, delay_seconds)
+        self._tasks.start_soon(self._return_later, queued, delay_seconds)
 
     @property
     def active(self) -> int:
@@ -139,8 +131,7 @@ class Lanes:
         lane = self._lanes.get(session)
         if lane is None:
             lane = self._lanes[session] = _Lane(session)
-            if self._group is not None:
-                self._group.start_soon(self._work, lane)
+            self._tasks.start_soon(self._work, lane)
         return lane
 
     async def _work(self, lane: _Lane) -> None:

@@ -364,16 +364,16 @@ class Pipeline:
 
     async def _finalize_turn(self, turn: Turn, failure: Exception | None) -> None:
         """Stage 11 for each message of the turn; the store closes it once."""
-        result = turn.result(failure)
         for index, queued in enumerate(turn.batch):
             close = turn.close() if index == 0 else None
-            own = result.model_copy(update={"ctx_payload": queued.message.context})
-            own = await finalize(queued.trail, own, queued.on_finalize, self._parts.observers, close)
+            result = turn.result(queued, failure)
+            result = await finalize(queued.trail, result, queued.on_finalize, self._parts.observers, close)
             if queued.ending is not None:
-                queued.ending.set(own, failure)
+                queued.ending.set(result, failure)
         if failure is not None and turn.ending is None:
             log.warning("turn.failed", error=type(failure).__name__, cause=turn.delivery.cause)
-        self._parts.observers.turn_finished(turn.summary())
+        if self._parts.observers.hears_turns:
+            self._parts.observers.turn_finished(turn.summary())
 
     async def _give_back(self, turn: Turn, error: Exception) -> None:
         """The kernel's own fault before adoption: the messages wait a while and are tried again."""
@@ -382,7 +382,7 @@ class Pipeline:
         for queued in turn.batch:
             delay_seconds = await turn.release(queued, error)
             if delay_seconds is not None:
-                await self.lanes.give_back(queued, delay_seconds)
+                self.lanes.give_back(queued, delay_seconds)
 
     # ---------------------------------------------------------------- how a message ends early
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field
 
 from openab_kernel.facts.base import Facts
 from openab_kernel.facts.conversation import ChatKind, DmScope
@@ -99,10 +99,3 @@ class FinalizedMsgContext(Facts):
     media_types: tuple[str | None, ...] | None = None
     media_transcribed_indexes: tuple[int, ...] | None = None
     proactive: bool = False
-
-    @model_validator(mode="before")
-    @classmethod
-    def _refuse_unmarked(cls, value: Any) -> Any:
-        if isinstance(value, dict) and value.get("finalized") != FINALIZED:
-            raise ValueError("context: no finalized marker; make it with build_context()")
-        return value

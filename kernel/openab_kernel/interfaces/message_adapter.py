@@ -19,6 +19,11 @@ class MessageAdapter(Protocol):
         """What can be done there now. Plain and cheap: asked for every turn."""
         ...
 
+    @property
+    def is_ready(self) -> bool:
+        """Can a call be made now? Plain and cheap: asked for every send."""
+        ...
+
     async def wait_until_ready(self) -> None:
         """Return when a call can be made. Waiting here is not a failed attempt."""
         ...

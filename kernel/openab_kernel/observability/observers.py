@@ -29,7 +29,7 @@ Call = Callable[[], "Awaitable[None] | None"]
 
 
 class Observers:
-    """All observers, by plugin. `hears_stages` is False when building stage events would be for nobody."""
+    """All observers, by plugin. `hears_stages` and `hears_turns`: is there anybody to build such events for?"""
 
     def __init__(
         self, observers: list[tuple[str, Observer]], clock: Clock, *, timeout_seconds: float = 10.0
@@ -39,6 +39,7 @@ class Observers:
         self._for_results = [seat for seat in self._seats if isinstance(seat.observer, ResultObserver)]
         self._for_turns = [seat for seat in self._seats if isinstance(seat.observer, TurnObserver)]
         self.hears_stages = bool(self._for_stages)
+        self.hears_turns = bool(self._for_turns)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Deliver until cancelled; what is queued by then is dropped."""

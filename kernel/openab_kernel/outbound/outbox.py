@@ -122,7 +122,7 @@ class Outbox:
         """Try one part until it is settled. True beside it: the destination is refused, the rest has no chance."""
         send = _text_send(owed.intent, index)
         for attempt in range(1, self._max_retries + 1):
-            if not await self._pause(owed, adapter.wait_until_ready):
+            if not adapter.is_ready and not await self._pause(owed, adapter.wait_until_ready):
                 break
             try:
                 receipt = await adapter.send_text(send)

@@ -7,18 +7,21 @@ implicit mentions join as further gates.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from openab_kernel.facts.access import AccessFacts
 from openab_kernel.facts.admission import Admission, Dispatch, Drop, ObserveOnly
-from openab_kernel.facts.base import Facts
 from openab_kernel.facts.conversation import ChatKind
 from openab_kernel.facts.policy import AccessPolicy
+
+NO_ACCESS_FACTS = AccessFacts()
 
 GateName = Literal["self", "bot", "route", "sender", "command", "activation"]
 
 
-class AdmissionFacts(Facts):
+@dataclass(slots=True, kw_only=True)
+class AdmissionFacts:
     """What the gates look at. `channel_id` is what `allowed_channels` lists: the platform's own id."""
 
     kind: ChatKind
@@ -29,10 +32,10 @@ class AdmissionFacts(Facts):
     is_self: bool = False
     proactive: bool = False
     has_control_command: bool = False
-    access: AccessFacts = AccessFacts()
+    access: AccessFacts = NO_ACCESS_FACTS
 
 
-class GateResult(Facts):
+class GateResult(NamedTuple):
     """One gate's word. `blocks` False: the next gate is asked."""
 
     gate: GateName
@@ -40,7 +43,8 @@ class GateResult(Facts):
     code: str
 
 
-class Decision(Facts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
     """What becomes of a message, which gate said so, and what every gate that ran had to say."""
 
     admission: Admission

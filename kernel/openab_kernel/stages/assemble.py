@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from openab_kernel.facts.access import AccessFacts, MentionFacts
-from openab_kernel.facts.base import Facts
 from openab_kernel.facts.context import FINALIZED, CommandTurn, FinalizedMsgContext
 from openab_kernel.facts.conversation import ConversationFacts, ReplyPlanFacts, RouteFacts
 from openab_kernel.facts.event import CommandFacts, SenderFacts
@@ -30,8 +30,9 @@ PROTECTED = frozenset(
 )
 
 
-class ContextFacts(Facts):
-    """The bundles that a context is built from."""
+@dataclass(slots=True, kw_only=True)
+class ContextFacts:
+    """The bundles that a context is built from. Each was checked when it was made."""
 
     channel: str
     message_id: str
@@ -53,7 +54,7 @@ class ContextFacts(Facts):
     media: tuple[InboundMediaFacts, ...] = ()
     channel_context: Any = None
     proactive: bool = False
-    extra: Mapping[str, Any] = {}
+    extra: Mapping[str, Any] = field(default_factory=dict)
 
 
 def build_context(facts: ContextFacts) -> FinalizedMsgContext:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import structlog
 
-from openab_kernel.facts.access import AccessFacts
 from openab_kernel.facts.context import FinalizedMsgContext
 from openab_kernel.facts.event import NormalizedTurnInput, PreflightFacts, SenderFacts
 from openab_kernel.facts.policy import AccessPolicy
 from openab_kernel.interfaces.channel import Resolved, RoutedPlan
-from openab_kernel.policies.admission import AdmissionFacts, Decision, decide
+from openab_kernel.policies.admission import NO_ACCESS_FACTS, AdmissionFacts, Decision, decide
 from openab_kernel.policies.commands import ControlCommand, control_command
 
 log = structlog.get_logger("openab_kernel.authorize")
@@ -24,7 +23,8 @@ def authorize(
         question = _of_plan(resolved, found, facts)
     else:
         question = _of_context(resolved.ctx_payload, facts)
-    decision = decide(question.model_copy(update={"has_control_command": command is not None}), policy)
+    question.has_control_command = command is not None
+    decision = decide(question, policy)
     log.debug("event.judged", admission=decision.admission.kind, reason=decision.reason_code)
     return decision, command if decision.command_authorized else None
 
@@ -39,7 +39,7 @@ def _of_plan(plan: RoutedPlan, found: NormalizedTurnInput, facts: PreflightFacts
         is_bot=bool(sender.is_bot),
         is_self=sender.is_self,
         proactive=found.proactive,
-        access=plan.access or facts.access or AccessFacts(),
+        access=plan.access or facts.access or NO_ACCESS_FACTS,
     )
 
 
@@ -51,7 +51,7 @@ def _of_context(context: FinalizedMsgContext, facts: PreflightFacts) -> Admissio
         is_bot=bool(context.sender_is_bot),
         is_self=bool(context.sender_is_self),
         proactive=context.proactive,
-        access=facts.access or AccessFacts(),
+        access=facts.access or NO_ACCESS_FACTS,
     )
 
 

@@ -101,14 +101,15 @@ class Turn:
         outcome, cause = self.delivery.outcome, self.delivery.cause
         return lambda: self._parts.store.finish_turn(self.id, outcome, cause)
 
-    def result(self, failure: Exception | None) -> ChannelTurnResult:
-        """The result of every message of the turn; the context is each message's own."""
+    def result(self, queued: Queued, failure: Exception | None) -> ChannelTurnResult:
+        """The result of one message of the turn."""
         visible = self.dispatch_result is not None and self.dispatch_result.is_visible
         dispatched = failure is None or visible
         return ChannelTurnResult(
             admission=self.anchor.admission,
             dispatched=dispatched,
             turn_id=self.id,
+            ctx_payload=queued.message.context,
             route_session_key=self.anchor.session_key,
             dispatch_result=self.dispatch_result if dispatched else None,
             failed_stage=_failed_stage(failure),

@@ -48,6 +48,7 @@ class Peer:
         self._journal = journal
         self._unread = b""
         self._is_deaf = False
+        self._is_alone = False
         self._answers: dict[Any, Frame] = {}
         self.requests: list[Frame] = []
         self.is_cancelled = False
@@ -64,9 +65,12 @@ class Peer:
         self._is_deaf = True
 
     def wait(self, is_over: Callable[[], bool], fifo: int | None = None) -> None:
-        """Take frames in until `is_over`, or until `fifo` can be read."""
+        """Take frames in until `is_over`, or until `fifo` can be read. The program ends when stdin has."""
         sources = [fd for fd in (None if self._is_deaf else 0, fifo) if fd is not None]
         while not is_over():
+            if self._is_alone:
+                self._journal.note("eof")
+                os._exit(0)
             ready = select.select(sources, [], [])[0]
             if 0 in ready:
                 self._take_in()
@@ -79,15 +83,12 @@ class Peer:
 
     def look(self) -> None:
         """Take in what has come, without waiting."""
-        while not self._is_deaf and select.select([0], [], [], 0)[0]:
+        while not self._is_deaf and not self._is_alone and select.select([0], [], [], 0)[0]:
             self._take_in()
 
     def _take_in(self) -> None:
-        """Read once. EOF ends the program."""
         data = os.read(0, 1 << 20)
-        if not data:
-            self._journal.note("eof")
-            os._exit(0)
+        self._is_alone = not data
         *lines, self._unread = (self._unread + data).split(b"\n")
         for line in lines:
             self._sort(json.loads(line))

@@ -48,6 +48,10 @@ class RecordingOutbound:
     def capabilities(self, destination: Destination) -> ChannelCapabilities:
         return self._capabilities
 
+    @property
+    def is_ready(self) -> bool:
+        return self.ready.is_set()
+
     async def wait_until_ready(self) -> None:
         await self.ready.wait()
 
