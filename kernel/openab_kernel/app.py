@@ -154,7 +154,8 @@ def set_up(path: Path | None, environ: Mapping[str, str], *, demo: bool = False)
         PluginError: plugins contradict each other, or one fails and `[plugins] strict = true`.
     """
     plugins = find_plugins(path)
-    config = load(path, environ, plugins.settings(), demo=demo)
+    sections = plugins.settings()
+    config = load(path, environ, sections, demo=demo, has_failed_plugins=bool(plugins.failed))
     return Setup(config, plugins, Redactor(config.secrets()), environ)
 
 

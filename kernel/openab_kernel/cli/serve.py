@@ -40,5 +40,14 @@ def run_kernel(kernel: Kernel, backend: str) -> None:
     """Run to the end; an error of one of the kernel's own parts is raised as itself, not as a group."""
     try:
         anyio.run(run_until_signalled, kernel, backend=backend)
-    except* KeyboardInterrupt:
+    except KeyboardInterrupt:
         raise SystemExit(130) from None
+    except BaseExceptionGroup as group:
+        raise innermost(group) from group
+
+
+def innermost(error: BaseException) -> BaseException:
+    """The first error of a group that is no group itself; an interrupt is the end of the process."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return SystemExit(130) if isinstance(error, KeyboardInterrupt) else error

@@ -102,6 +102,7 @@ def load(
     sections: Mapping[str, type[BaseModel]],
     *,
     demo: bool = False,
+    has_failed_plugins: bool = False,
 ) -> Config:
     """Read and check everything at once.
 
@@ -110,12 +111,14 @@ def load(
         environ: The environment: for `${NAME}`, and for variables that stand in for keys.
         sections: The sections that plugins declared.
         demo: The file may be missing.
+        has_failed_plugins: A section that nobody knows may be one of theirs: it is passed over, unless its name is
+            near to one that is known.
 
     Raises:
         ConfigError: it cannot be used. Holds every fault there is, in the order of the file.
     """
     document = _read_document(path, may_be_missing=demo)
-    reader = Reader({**sections, **KERNEL_SECTIONS}, environ)
+    reader = Reader({**sections, **KERNEL_SECTIONS}, environ, spares_unknown_sections=has_failed_plugins)
     reader.read(document)
     _check_together(reader, environ)
     problems = reader.problems()

@@ -20,6 +20,7 @@ from openab_kernel.config.faults import (
     show,
     show_place,
     translate,
+    nearest,
     unknown,
 )
 from openab_kernel.config.precedence import SHARED, from_variables, narrowing, variable, with_platform
@@ -42,8 +43,11 @@ class Notice(NamedTuple):
 class Reader:
     """Reads one document. Everything it finds is kept in its attributes; it raises nothing."""
 
-    def __init__(self, models: Mapping[str, type[BaseModel]], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, models: Mapping[str, type[BaseModel]], environ: Mapping[str, str], *, spares_unknown_sections: bool = False
+    ) -> None:
         self._models = models
+        self._spares_unknown_sections = spares_unknown_sections
         self._environ = environ
         self._expander = Expander(environ)
         self._faults: list[Fault] = []
@@ -103,6 +107,9 @@ class Reader:
             self._tables[name] = self._expander.expand(table, (name,))
         elif name in known:
             self._ignore(name, table)
+        elif self._spares_unknown_sections and nearest(name, known) is None:
+            self.warnings.append(Notice("config.ignored", {"section": name}))
+            self.ignored.append(name)
         else:
             self._faults.append(unknown((name,), "section", known))
 

@@ -12,7 +12,7 @@ import pluggy
 import structlog
 from pydantic import BaseModel
 
-from openab_kernel.errors import PluginError
+from openab_kernel.errors import ConfigError, PluginError
 from openab_kernel.plugin_host import hookspecs
 
 log = structlog.get_logger("openab_kernel.plugins")
@@ -50,6 +50,7 @@ class LoadedPlugins:
         """Call a hook of every working plugin. Gives (plugin, each thing it handed over), in load order.
 
         Raises:
+            ConfigError: what a plugin needs is missing in the configuration.
             PluginError: a plugin raised, and `strict` is set.
         """
         answers: list[tuple[str, Any]] = []
@@ -59,6 +60,8 @@ class LoadedPlugins:
             try:
                 for given in self.manager.subset_hook_caller(hook, others)(**arguments):
                     answers += [(info.name, thing) for thing in given]
+            except ConfigError:
+                raise
             except Exception as error:
                 self.fail(info, f"{hook}: {type(error).__name__}: {error}", error, hook)
         return answers

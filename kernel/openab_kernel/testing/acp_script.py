@@ -224,8 +224,8 @@ class Call:
     def do_raw(self, hex_bytes: str, times: int = 1) -> None:
         self.peer.write(bytes.fromhex(hex_bytes).replace(b"{session}", self.session_id.encode()) * times)
 
-    def do_stderr(self, text: str, times: int = 1) -> None:
-        os.write(2, (text + "\n").encode() * times)
+    def do_stderr(self, text: str, times: int) -> None:
+        os.write(2, text.encode() * times)
 
     def do_gate(self, name: str) -> None:
         """Wait for one byte in the FIFO of this name, or for a cancel. One byte lets one process pass."""
@@ -279,6 +279,10 @@ class Call:
 
     def do_stop_reading(self) -> None:
         self.peer.stop_reading()
+
+    def do_close_stdin(self) -> None:
+        self.peer.stop_reading()
+        os.close(0)
 
     def do_close_stdout(self) -> None:
         os.close(1)

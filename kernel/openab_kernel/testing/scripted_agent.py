@@ -96,9 +96,9 @@ def noise(text: str) -> Step:
     return raw(text.encode() + b"\n")
 
 
-def stderr(text: str, *, times: int = 1) -> Step:
+def stderr(text: str, *, times: int = 1, end: str = "\n") -> Step:
     """A line on stderr."""
-    return {"do": "stderr", "text": text, "times": times}
+    return {"do": "stderr", "text": text + end, "times": times}
 
 
 def gate(name: str) -> Step:
@@ -143,6 +143,11 @@ def ignore_sigterm() -> Step:
 def stop_reading() -> Step:
     """Read nothing from stdin any more."""
     return {"do": "stop_reading"}
+
+
+def close_stdin() -> Step:
+    """Close stdin and go on."""
+    return {"do": "close_stdin"}
 
 
 def close_stdout() -> Step:
