@@ -244,6 +244,7 @@ class Pipeline:
             if warning is not None:
                 walk.trail.warn("record", reason="after_record", error=warning)
         walk.trail.done("record")
+        log.debug("event.recorded", message_id=message.message_id, session_key=message.session_key)
         queued = Queued(
             recorded,
             walk.trail,

@@ -10,7 +10,7 @@ from anyio.abc import ByteStream, SocketAttribute
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wsproto import ConnectionType, WSConnection
-from wsproto.events import AcceptConnection, CloseConnection, Ping, Request
+from wsproto.events import AcceptConnection, CloseConnection, Ping, Request, TextMessage
 
 from openab_kernel.clock import SystemClock
 from openab_kernel.net.websocket import ConnectionLost, ConnectRefused, MessageTooBig, connect
@@ -163,6 +163,27 @@ async def test_a_busy_receiver_does_not_make_the_peer_dead(peer, clock) -> None:
             assert await socket.receive() == "two"
 
 
+async def test_a_flood_does_not_keep_others_from_running(clock) -> None:
+    async def flood(stream: ByteStream) -> None:
+        wire = await accept(stream)
+        await stream.send(b"".join(wire.send(TextMessage(data="x")) for _ in range(100)))
+        await stream.receive()
+
+    async def note() -> None:
+        noted.append(received)
+
+    noted: list[int] = []
+    received = 0
+    with anyio.fail_after(5):
+        async with serve(flood) as url, connect(url, clock=clock) as socket, anyio.create_task_group() as group:
+            await socket.receive()
+            group.start_soon(note)
+            for received in range(1, 100):  # noqa: B007  # `note` reads it
+                await socket.receive()
+            assert noted
+            assert noted[0] < 50
+
+
 @pytest.mark.parametrize("how", ["close", "drop"])
 async def test_a_connection_that_the_peer_ends_is_lost(peer, clock, how: str) -> None:
     with anyio.fail_after(5):
@@ -174,6 +195,7 @@ async def test_a_connection_that_the_peer_ends_is_lost(peer, clock, how: str) ->
             with pytest.raises(ConnectionLost) as raised:
                 await socket.send_text("late")
             assert not raised.value.was_started
+        assert await peer.ending() == (1000 if how == "close" else None)
 
 
 async def test_the_end_of_the_block_says_goodbye_after_all_that_was_sent(peer, clock) -> None:
@@ -201,22 +223,64 @@ async def test_a_cancelled_receiver_closes_the_connection_properly(peer, clock) 
         assert await peer.ending() == 1000
 
 
-async def test_a_cancelled_send_leaves_no_half_frame(peer, clock) -> None:
-    big = "x" * (4 * KIB * KIB)
+async def test_a_cancelled_send_leaves_no_half_frame(clock) -> None:
+    big = "x" * (8 * KIB * KIB)
+    may_read = anyio.Event()
+    messages = [""]
 
-    async def send() -> None:
-        await socket.send_text(f'"{big}"')
+    async def read_late(stream: ByteStream) -> None:
+        wire = await accept(stream)
+        await may_read.wait()
+        while True:
+            wire.receive_data(await stream.receive())
+            for event in wire.events():
+                if isinstance(event, CloseConnection):
+                    return
+                assert isinstance(event, TextMessage)
+                messages[-1] += event.data
+                if event.message_finished:
+                    messages.append("")
 
     with anyio.fail_after(5):
-        async with connect(peer.url, clock=clock) as socket:
-            await peer.arrival()
-            async with anyio.create_task_group() as group:
-                group.start_soon(send)
-                await anyio.wait_all_tasks_blocked()
-                group.cancel_scope.cancel()
-            await socket.send_text('"next"')
-            frames = [await peer.frame(), await peer.frame()]
-            assert frames == [f'"{big}"', '"next"']
+        async with serve(read_late) as url:
+            async with connect(url, clock=clock) as socket:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(socket.send_text, big)
+                    await anyio.wait_all_tasks_blocked()
+                    group.cancel_scope.cancel()
+                    may_read.set()
+                await socket.send_text("next")
+            assert [len(message) for message in messages] == [len(big), len("next"), 0]
+
+
+@pytest.mark.parametrize("peer_answers", [True, False])
+async def test_the_goodbye_of_the_peer_is_waited_for_but_not_for_long(clock, peer_answers: bool) -> None:
+    heard, may_answer, done = anyio.Event(), anyio.Event(), anyio.Event()
+
+    async def say_goodbye_late(stream: ByteStream) -> None:
+        wire = await accept(stream)
+        while not heard.is_set():
+            wire.receive_data(await stream.receive())
+            if any(isinstance(event, CloseConnection) for event in wire.events()):
+                heard.set()
+        await may_answer.wait()
+
+    async def connect_and_leave(url: str) -> None:
+        async with connect(url, clock=clock):
+            pass
+        done.set()
+
+    with anyio.fail_after(5):
+        async with serve(say_goodbye_late) as url, anyio.create_task_group() as group:
+            group.start_soon(connect_and_leave, url)
+            await heard.wait()
+            await anyio.wait_all_tasks_blocked()
+            assert not done.is_set()
+            if peer_answers:
+                may_answer.set()
+            else:
+                await clock.advance(2)
+            await done.wait()
 
 
 async def test_sends_of_several_tasks_do_not_mix(peer, clock) -> None:

@@ -37,6 +37,10 @@ class GatewayMessageAdapter:
         can = self._link.peer.capabilities(_platform(destination))
         return can if destination.source_message_id else can.model_copy(update={"reactions": False})
 
+    @property
+    def is_ready(self) -> bool:
+        return self._link.is_open
+
     async def wait_until_ready(self) -> None:
         await self._link.wait_until_open()
 

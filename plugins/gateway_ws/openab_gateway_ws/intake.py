@@ -16,7 +16,10 @@ log = structlog.get_logger("openab_gateway_ws")
 
 
 class Intake:
-    """A bounded queue for each conversation. While it is full the reader waits, and the gateway with it."""
+    """A queue for each conversation, bounded over all of them. While it is full the reader waits.
+
+    Then answers are not read either, and the gateway's own buffer fills up: it is told to slow down by TCP alone.
+    """
 
     def __init__(self, runtime: ChannelRuntime, *, max_events: int = MAX_EVENTS, max_size: int = MAX_SIZE) -> None:
         self._runtime = runtime
@@ -42,7 +45,7 @@ class Intake:
     async def _take(self, _conversation: str, item: tuple[EventFrame, int]) -> None:
         event, size = item
         try:
-            if False:
+            if self._runtime.is_draining:
                 log.warning("event.not_taken", reason="draining", **_ids(event))
             else:
                 await self._runtime.receive(event)

@@ -46,6 +46,10 @@ class Link:
             question.is_lost = True
             question.ended.set()
 
+    @property
+    def is_open(self) -> bool:
+        return self._socket is not None
+
     async def wait_until_open(self) -> None:
         while self._socket is None:
             await self._opened.wait()

@@ -23,7 +23,7 @@ class GatewaySettings(ChannelSection):
         default=None, description="in groups, only messages that mention this name are answered"
     )
     allow_bot_messages: Annotated[AllowBots, WithJsonSchema({"type": "boolean"})] = Field(
-        default="off", description="are bots heard?"
+        default="off", description="are bots heard?", json_schema_extra={"default": False}
     )
     streaming: bool = Field(default=False, description="show an answer while it grows, where the platform can edit")
     streaming_placeholder: bool = Field(default=True, description="open a growing answer with a placeholder")

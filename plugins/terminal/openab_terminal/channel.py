@@ -89,6 +89,8 @@ class TerminalChannel:
     def capabilities(self, destination: Destination) -> ChannelCapabilities:
         return ChannelCapabilities(text_limit=TextLimit(size=100_000))
 
+    is_ready = True
+
     async def wait_until_ready(self) -> None:
         """A terminal always is."""
 

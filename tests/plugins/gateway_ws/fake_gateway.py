@@ -119,6 +119,13 @@ class FakeGateway:
         """The status that the next refused handshake got."""
         return await self._next(self.refusals)
 
+    def drain(self) -> list[str]:
+        """The frames that are there now."""
+        frames: list[str] = []
+        while self.has_frames():
+            frames.append(self._frames.get())
+        return frames
+
     def has_frames(self) -> bool:
         return not self._frames.empty()
 

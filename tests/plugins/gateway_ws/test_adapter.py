@@ -220,8 +220,11 @@ async def test_an_answer_that_is_no_success_is_the_error_that_says_what_to_do(
     assert "canary" not in str(raised.value)
 
 
-async def test_a_connection_lost_while_an_answer_is_waited_for_is_unknown(make_channel: MakeChannel, gateway) -> None:
-    channel = make_channel("structured", hello="never")
+@pytest.mark.parametrize(("mode", "keys"), [("structured", {"hello": "never"}), ("text", {"streaming": True})])
+async def test_a_connection_lost_while_an_answer_is_waited_for_is_unknown(
+    make_channel: MakeChannel, gateway, mode: str, keys: dict[str, Any]
+) -> None:
+    channel = make_channel(mode, **keys)
     async with running(channel):
         await gateway.arrival()
         sending = Sending(lambda: channel.message_adapter.send_text(text_send()))
@@ -251,8 +254,10 @@ async def test_ready_is_when_a_socket_is_open_and_a_frame_goes_to_the_new_one(
     async with running(channel) as runtime:
         await gateway.arrival()
         await adapter.wait_until_ready()
+        assert adapter.is_ready
         await gateway.drop()
         await runtime.until_health("down")
+        assert not adapter.is_ready
         with pytest.raises(PlatformMessageNotDispatchedError):
             await adapter.send_text(text_send("between"))
         sending = Sending(send_when_ready)

@@ -49,10 +49,12 @@ async def test_a_full_intake_makes_the_reader_wait_until_there_is_room(
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
             group.start_soon(intake.run)
-            group.start_soon(read)
-            await anyio.wait_all_tasks_blocked()
-            assert put == fit
-            gate.set()
-            await runtime.until_taken(20)
+            for taken_before in (0, 20):
+                put, gate = 0, anyio.Event()
+                group.start_soon(read)
+                await anyio.wait_all_tasks_blocked()
+                assert put == fit
+                gate.set()
+                await runtime.until_taken(taken_before + 20)
             group.cancel_scope.cancel()
-    assert sorted(int(taken.channel.id) for taken in runtime.taken) == list(range(20))
+    assert sorted(int(taken.channel.id) for taken in runtime.taken) == sorted([*range(20)] * 2)

@@ -75,6 +75,11 @@ def test_there_is_nothing_between_hearing_bots_and_not(written: object) -> None:
         make(allow_bot_messages=written)
 
 
+def test_the_schema_says_that_bots_are_heard_or_not() -> None:
+    schema = GatewaySettings.model_json_schema()["properties"]["allow_bot_messages"]
+    assert (schema["type"], schema["default"]) == ("boolean", False)
+
+
 @pytest.mark.parametrize(("written", "name"), [("@my_bot", "my_bot"), (" my_bot ", "my_bot"), ("", None), ("@", None)])
 def test_the_bots_name_is_read_without_the_at_sign(written: str, name: str | None) -> None:
     assert make(bot_username=written).bot_username == name

@@ -39,6 +39,7 @@ NEW_SESSION_SECONDS = 120
 LOAD_SESSION_SECONDS = 30
 SET_OPTION_SECONDS = 30
 FENCE_SECONDS = 10
+LAST_WORDS_SECONDS = 0.5
 
 SHOWN_CHARS = 80
 MESSAGE_CHARS = 200
@@ -71,7 +72,8 @@ async def acp_client(process: AgentProcess, options: ClientOptions, log: Any) ->
     async with anyio.create_task_group() as tasks:
         client = AcpClient(process, options, log, tasks)
         client.connection.start(tasks)
-        tasks.start_soon(log_stderr, process, log, options.redact, options.clock)
+        last_words = anyio.Event()
+        tasks.start_soon(_log_stderr, process, options, log, last_words)
         try:
             yield client
         except Exception as error:
@@ -79,9 +81,17 @@ async def acp_client(process: AgentProcess, options: ClientOptions, log: Any) ->
         finally:
             client.connection.end(AgentGone("the agent was stopped"))
             client.connection.noise.report()
+            if process.exit_status is not None:
+                with anyio.move_on_after(LAST_WORDS_SECONDS, shield=True):
+                    await last_words.wait()
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+async def _log_stderr(process: AgentProcess, options: ClientOptions, log: Any, ended: anyio.Event) -> None:
+    await log_stderr(process, log, options.redact, options.clock)
+    ended.set()
 
 
 class AcpClient:

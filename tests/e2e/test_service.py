@@ -1,0 +1,293 @@
+"""The real service in one process, a gateway in another, an agent in a third."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from openab_kernel.testing.scripted_agent import (
+    ScriptedAgent,
+    chunk,
+    die,
+    gate,
+    say_environment,
+    stderr,
+    stop,
+    tool_call,
+    tool_update,
+    update,
+)
+from tests.e2e.service import Service
+from tests.plugins.gateway_ws.fake_gateway import FakeGateway, event
+
+FIXTURE = Path(__file__).parents[2] / "docs" / "fixtures" / "gateway-reply-text-v1.json"
+TOKEN = "gw-token-CANARY-77"
+INTERRUPTED = "⚠️ The assistant was interrupted. Please ask again."
+DIED = "⚠️ The assistant stopped before it was done. Please try again."
+
+MakeAgent = Callable[..., ScriptedAgent]
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """The loop of the test itself; which one the service runs on is up to each test."""
+    return "asyncio"
+
+
+@pytest.fixture
+def gateway() -> Iterator[FakeGateway]:
+    with FakeGateway() as gateway:
+        yield gateway
+
+
+@pytest.fixture
+def make_agent(tmp_path: Path) -> MakeAgent:
+    return lambda *turns, **options: ScriptedAgent(tmp_path / "agent", turns, **options)
+
+
+@pytest.fixture
+def config(tmp_path: Path, gateway: FakeGateway) -> Callable[[ScriptedAgent, str], Path]:
+    def write(agent: ScriptedAgent, more: str = "") -> Path:
+        command, *arguments = agent.command
+        text = f"""
+            [gateway]
+            url = "{gateway.url}"
+            platform = "telegram"
+            token = "{TOKEN}"
+            allowed_users = ["u1"]
+            [agent]
+            command = {json.dumps(command)}
+            args = {json.dumps(arguments)}
+            working_dir = {json.dumps(str(tmp_path))}
+            [store]
+            url = "sqlite:///state.db"
+            [log]
+            level = "debug"
+            {more}
+        """
+        path = tmp_path / "config.toml"
+        path.write_text("\n".join(line.strip() for line in text.splitlines()))
+        return path
+
+    return write
+
+
+async def text_frames(gateway: FakeGateway, count: int) -> list[str]:
+    """The next reply frames without a command, as they were on the wire."""
+    frames: list[str] = []
+    while len(frames) < count:
+        frame = await gateway.frame()
+        if "command" not in json.loads(frame):
+            frames.append(frame)
+    return frames
+
+
+async def texts(gateway: FakeGateway, count: int) -> list[str]:
+    return [json.loads(frame)["content"]["text"] for frame in await text_frames(gateway, count)]
+
+
+def rest_of(gateway: FakeGateway) -> list[Any]:
+    """What is there now, without waiting: call it once the service has ended."""
+    return [frame for frame in gateway.drain() if "command" not in json.loads(frame)]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+async def test_the_bytes_on_the_wire_are_those_of_the_fixture(
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, backend: str
+) -> None:
+    """delivery 12.1"""
+    with Service(config(make_agent([chunk("plain")])), "--backend", backend) as service:
+        await gateway.arrival()
+        await gateway.send(event())
+        assert await text_frames(gateway, 1) == [FIXTURE.read_text().strip()]
+        service.terminate()
+        assert service.wait() == 0
+        assert [line["outcome"] for line in service.lines if line["event"] == "turn.finished"] == ["done"]
+
+
+async def test_bad_frames_are_refused_one_by_one_and_the_good_one_is_answered(
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+) -> None:
+    """delivery 12.28, case G-01"""
+    bad = [
+        "not json",
+        "[]",
+        event(schema="openab.gateway.event.v9"),
+        event(channel=...),
+        event(event_id=5),
+        event(proactive=None),
+        event(proactive="true"),
+    ]
+    with Service(config(make_agent([chunk("answer")]))) as service:
+        await gateway.arrival()
+        await gateway.send(*bad, event(extra={"unknown": "SECRET-FIELD"}))
+        assert await texts(gateway, 1) == ["answer"]
+        service.terminate()
+        assert service.wait() == 0
+        refused = [line for line in service.lines if line["event"] == "frame.refused"]
+        assert len(refused) == len(bad)
+        assert all(line["reason"] for line in refused)
+        assert "SECRET-FIELD" not in service.text
+
+
+async def test_a_kill_in_the_middle_loses_no_recorded_message_and_prompts_for_none_twice(
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+) -> None:
+    """turn-kernel 15.7, case O-01 without the outbox"""
+    agent = make_agent(by_text={"one": [chunk("half"), gate("never")]})
+    path = config(agent)
+    with Service(path) as service:
+        await gateway.arrival()
+        await gateway.send(
+            event(event_id="evt_1", message_id="1", content__text="one"),
+            event(event_id="evt_2", message_id="2", content__text="two"),
+        )
+        await agent.until_at("never")
+        await gateway.send(event(event_id="evt_3", message_id="3", content__text="three"))
+        for _ in range(3):
+            service.wait_for("event.recorded")
+        assert service.kill() == -9
+    with Service(path) as service:
+        await gateway.arrival()
+        assert sorted(await texts(gateway, 3)) == sorted([INTERRUPTED, "two", "three"])
+        service.terminate()
+        assert service.wait() == 0
+    with Service(path) as service:
+        await gateway.arrival()
+        service.terminate()
+        assert service.wait() == 0
+    assert rest_of(gateway) == []
+    assert sorted(prompt[-1]["text"] for prompt in agent.prompts) == ["one", "three", "two"]
+
+
+async def test_sigterm_lets_the_running_turn_end_and_keeps_the_waiting_for_the_next_start(
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+) -> None:
+    """agent 15.31, case R-01"""
+    agent = make_agent(by_text={"runs": [gate("go"), chunk("finished")]})
+    path = config(agent)
+    with Service(path) as service:
+        await gateway.arrival()
+        for number, text in enumerate(("runs", "waits", "too")):
+            await gateway.send(event(event_id=f"evt_{number}", message_id=str(number), content__text=text))
+        await agent.until_at("go")
+        for _ in range(3):
+            service.wait_for("event.recorded")
+        service.terminate()
+        service.wait_for("kernel.draining")
+        agent.release("go")
+        assert await texts(gateway, 1) == ["finished"]
+        assert service.wait() == 0
+    with Service(path) as service:
+        await gateway.arrival()
+        assert await texts(gateway, 2) == ["waits", "too"]
+        service.terminate()
+        assert service.wait() == 0
+
+
+async def test_an_agent_that_dies_costs_one_line_and_the_next_message_gets_a_new_process(
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+) -> None:
+    """agent 15.18, case C-03"""
+    agent = make_agent(by_text={"one": [chunk("a"), chunk("b"), chunk("c"), gate("dying"), die()]})
+    with Service(config(agent)) as service:
+        await gateway.arrival()
+        await gateway.send(event(content__text="one"))
+        await agent.until_at("dying")
+        await gateway.send(event(event_id="evt_2", message_id="8", content__text="two"))
+        agent.release("dying")
+        assert await texts(gateway, 3) == ["abc", DIED, "two"]
+        service.terminate()
+        assert service.wait() == 0
+        exited = next(line for line in service.lines if line["event"] == "agent.exited")
+        assert exited["exit_status"] == -9
+        assert len(set(agent.pids)) == 2
+
+
+async def test_long_lines_are_read_and_a_long_answer_is_cut_in_order(
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+) -> None:
+    """agent 15.17, case C-02"""
+    long = "".join(f"line {number:06}\n" for number in range(25_000))
+    tool_output = update("tool_call_update", toolCallId="t1", status="completed", rawOutput="x" * 2_000_000)
+    agent = make_agent([tool_call("t1", "look"), tool_output, chunk(long)], [chunk("ordinary")])
+    with Service(config(agent)) as service:
+        await gateway.arrival()
+        await gateway.send(event())
+        count = -(-len(long) // 4096)
+        parts = await texts(gateway, count)
+        while sum(map(len, parts)) + len(parts) < len(long):
+            parts += await texts(gateway, 1)
+        assert all(len(part) <= 4096 for part in parts)
+        assert "\n".join(parts) == long.rstrip("\n")
+        await gateway.send(event(event_id="evt_2", message_id="8"))
+        assert await texts(gateway, 1) == ["ordinary"]
+        service.terminate()
+        assert service.wait() == 0
+
+
+async def test_no_secret_is_in_any_log_line_and_none_reaches_the_agent(
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+) -> None:
+    """agent 15.28 and 15.36, cases X-01 and X-02"""
+    secrets = {
+        "DISCORD_BOT_TOKEN": "discord-CANARY-11",
+        "SLACK_APP_TOKEN": "xapp-CANARY-22",
+        "LINE_CHANNEL_SECRET": "line-CANARY-33",
+        "LISTED": "listed-value",
+    }
+    agent = make_agent([stderr(f"token {TOKEN} leaked"), say_environment(), say_environment(of_child=True)])
+    path = config(agent, '[agent.env]\nMY_API_KEY = "agent-CANARY-44"\n')
+    path.write_text(path.read_text().replace("[agent]\n", '[agent]\ninherit_env = ["LISTED"]\n'))
+    with Service(path, env=secrets) as service:
+        await gateway.arrival()
+        await gateway.send(event())
+        [shown] = await texts(gateway, 1)
+        service.terminate()
+        assert service.wait() == 0
+        assert "CANARY" not in service.text
+    for name in ("DISCORD_BOT_TOKEN", "SLACK_APP_TOKEN", "LINE_CHANNEL_SECRET", TOKEN):
+        assert name not in shown
+    assert shown.count("listed-value") == 2
+    assert shown.count("agent-CANARY-44") == 2
+
+
+async def test_thoughts_and_tools_are_nowhere_in_the_chat(
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+) -> None:
+    """case E-03 in text mode"""
+    thought = update("agent_thought_chunk", content={"type": "text", "text": "check the stock table first"})
+    call = tool_call("t1", "stock lookup", kind="search", rawInput={"query": "blue mug", "limit": 20})
+    done = tool_update("t1", status="completed", rawOutput={"rows": [1]})
+    agent = make_agent([thought, call, done, chunk("There are 4 left."), stop()])
+    with Service(config(agent)) as service:
+        await gateway.arrival()
+        await gateway.send(event())
+        assert await texts(gateway, 1) == ["There are 4 left."]
+        service.terminate()
+        assert service.wait() == 0
+    assert rest_of(gateway) == []
+
+
+def test_the_demo_answers_what_a_pipe_says() -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "openab_kernel", "chat", "--demo"],
+        input="hello\ntool\nis it you?\n",
+        capture_output=True,
+        text=True,
+        timeout=30,
+        env={**os.environ, "HOME": os.environ["HOME"]},
+        check=False,
+    )
+    assert run.returncode == 0
+    assert run.stderr == ""
+    hello, *answers = run.stdout.split("\n\n")[0], *run.stdout.splitlines()[-2:]
+    assert hello.startswith("Hello! I am the built-in demo agent")
+    assert answers == ["I looked it up: it is there.", "You said: is it you?"]
