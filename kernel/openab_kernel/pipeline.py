@@ -135,8 +135,7 @@ class Pipeline:
             ShuttingDownError: nothing is taken on any more.
             Exception: whatever a stage raised. The message is not durable: do not acknowledge it.
         """
-        if self.is_draining:
-            raise ShuttingDownError(f"channel {channel.name}: the kernel is stopping; this event was not taken")
+        self._refuse_if_draining(channel.name)
         adapter = adapter or channel.turn_adapter
         trail = Trail(self._parts.observers, channel.name, channel.account_id, log)
         walk = Walk(channel, trail, getattr(adapter, "on_finalize", None), wait)
@@ -209,7 +208,9 @@ class Pipeline:
         Raises:
             LaneReentryError: the call comes from inside a turn of the same session.
             LifecycleMismatchError: a prepared turn declares another lifecycle than the kernel's.
+            ShuttingDownError: nothing is taken on any more.
         """
+        self._refuse_if_draining(turn.channel)
         refuse_reentry(session_of_turn(turn))
         self._check_lifecycle(turn)
         trail = Trail(self._parts.observers, turn.channel, turn.account_id, turn.log or log)
@@ -426,6 +427,10 @@ class Pipeline:
         )
         if is_first:
             self._group.start_soon(self._control.run, command, message)
+
+    def _refuse_if_draining(self, channel: str) -> None:
+        if self.is_draining:
+            raise ShuttingDownError(f"channel {channel}: the kernel is stopping; this event was not taken")
 
     def _check_lifecycle(self, turn: AssembledTurn | PreparedTurn) -> None:
         declared = getattr(turn, "run_dispatch_lifecycle", None)

@@ -545,3 +545,21 @@ async def test_a_held_reset_notice_goes_out_with_the_next_turn_that_says_somethi
             await kernel.outbound.wait_for(3)
             await kernel.run(event("4", id="e5"))
             assert kernel.outbound.texts == [notice, "fine", "Started over.", "echo: 4"]
+
+
+async def test_a_message_that_another_turn_has_taken_is_dropped_and_not_tried_for_ever() -> None:
+    """turn-kernel 15.7: a lost claim."""
+    clock = ManualClock()
+    store = MemoryStore(clock)
+    gate = anyio.Event()
+    agent = StubAgent([gate.wait, *says("first")])
+    with anyio.fail_after(5):
+        async with running_kernel(store=store, clock=clock, agent=agent) as kernel:
+            await burst(kernel, [event("1", id="e1"), event("stolen", id="e2"), event("3", id="e3")])
+            stolen = next(row for row in store.messages.values() if row.request.message.message_id == "e2")
+            assert await store.adopt("another", stolen.request.message.session, [stolen.seq], 0)
+            gate.set()
+            await kernel.watcher.wait_for_turns(2)
+            assert agent.texts == ["1", "3"]
+            await clock.advance(1_000)
+            assert agent.texts == ["1", "3"]

@@ -130,7 +130,7 @@ class AcpAgent:
             session.suspend("reset")
             async with session.making:
                 if session.live is not None:
-                    await session.live.gone.wait()
+                    await session.live.task.wait()
                 return await self._store.forget_agent_session(key) or was_live
 
     async def models(self, key: SessionKey) -> str:
@@ -230,7 +230,7 @@ class AcpAgent:
                 await session.client.wait_settled()
             if session.client is None:
                 if session.live is not None:
-                    await session.live.gone.wait()
+                    await session.live.task.wait()
                 turn.started_afresh = await self._open(session)
             turn.client = session.client
 
@@ -239,12 +239,12 @@ class AcpAgent:
         if self._group is None:
             raise AgentGone(f"agent {self.name} does not run")
         live = session.live = Live()
-        self._group.start_soon(self._live, session, live)
+        live.task = self._group.start_soon(self._live, session, live)
         try:
             await live.ready.wait()
         finally:
             if not live.ready.is_set():
-                live.scope.cancel()
+                live.task.cancel()
         if live.failure is not None:
             raise live.failure
         return live.started_afresh
@@ -254,8 +254,7 @@ class AcpAgent:
         structlog.contextvars.clear_contextvars()
         live.failure = AgentGone(f"agent {self.name} was stopped")
         try:
-            with live.scope:
-                await self._serve(session, live)
+            await self._serve(session, live)
         except Exception as error:
             live.failure = error
             if live.ready.is_set():
@@ -263,7 +262,6 @@ class AcpAgent:
         finally:
             session.live = None
             live.ready.set()
-            live.gone.set()
             self._settle(session)
 
     async def _serve(self, session: Session, live: Live) -> None:
@@ -278,7 +276,7 @@ class AcpAgent:
                 live.started_afresh = await self._establish(session.key, client)
                 live.client, live.failure = client, None
                 live.ready.set()
-                await client.connection.closed.wait()
+                await client.connection.wait_ended()
         finally:
             live.has_slot = False
             self._slots.release()

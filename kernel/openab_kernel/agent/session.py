@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import anyio
 import structlog
-from anyio import CancelScope
+from anyio import CancelScope, TaskHandle
 
 from openab_kernel.agent.acp.client import AcpClient
 from openab_kernel.agent.acp.prompt import Prompt
@@ -21,26 +21,27 @@ CANCELLED = Stopped("cancelled", by_request=True)
 
 
 class Live:
-    """The process of a session. Owned by the task that runs it; whoever wants it stopped cancels `scope`.
+    """The process of a session. `task` owns it: whoever wants the process stopped cancels that task.
 
     `failure`: why it never became ready, for the turn that waits for it.
     """
 
-    __slots__ = ("client", "failure", "gone", "has_slot", "ready", "scope", "started_afresh")
+    __slots__ = ("client", "failure", "has_slot", "ready", "started_afresh", "task")
+
+    task: TaskHandle[None]
 
     def __init__(self) -> None:
         self.client: AcpClient | None = None
         self.failure: Exception | None = None
         self.has_slot = False
         self.started_afresh = False
-        self.scope = CancelScope()
         self.ready = anyio.Event()
-        self.gone = anyio.Event()
 
     @property
     def is_ending(self) -> bool:
         """Dead, or being stopped."""
-        return self.scope.cancel_called or (self.client is not None and not self.client.is_alive)
+        is_stopped = self.task.status is not TaskHandle.Status.PENDING
+        return is_stopped or (self.client is not None and not self.client.is_alive)
 
     @property
     def usable_client(self) -> AcpClient | None:
@@ -77,9 +78,9 @@ class Session:
 
     def suspend(self, reason: str) -> None:
         """Have the process stopped; its id stays in the store."""
-        if self.live is not None and not self.live.scope.cancel_called:
+        if self.live is not None and self.live.task.status is TaskHandle.Status.PENDING:
             log.info("session.suspended", session_key=str(self.key), reason=reason)
-            self.live.scope.cancel()
+            self.live.task.cancel()
 
 
 class SessionTurn:

@@ -88,7 +88,11 @@ class Store(Protocol):
         ...
 
     async def release(self, seq: int, *, not_before: int, error: str) -> int:
-        """Give a message that could not be adopted back, not before that epoch ms. Gives its attempts so far."""
+        """Give a message that could not be adopted back, not before that epoch ms.
+
+        Returns:
+            Its attempts so far; 0: it is not waiting any more, so there is nothing to give back.
+        """
         ...
 
     async def park(self, seqs: Sequence[int], reason: str) -> None:

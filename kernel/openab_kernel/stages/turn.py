@@ -69,11 +69,14 @@ class Turn:
         self.adopted = True
 
     async def release(self, queued: Queued, error: Exception) -> float | None:
-        """Give one message back. Seconds until it may be tried again; None: it was set aside for a person."""
+        """Give one message back. Seconds until it may be tried again; None: never, for it was set aside for a person,
+        or another turn has taken it."""
         now = epoch_ms(self._parts.clock.now())
         code = type(error).__name__
         try:
             attempts = await self._parts.store.release(queued.seq, not_before=now, error=code)
+            if not attempts and queued.seq:
+                return None
             if is_dead_letter(attempts, now - queued.message.received_at):
                 await self._parts.store.park([queued.seq], f"failed:{code}")
                 return None

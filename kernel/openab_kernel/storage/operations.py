@@ -169,12 +169,11 @@ def read_entry(seq: int, entry: bytes) -> RecordedMessage | None:
 
 
 def release(connection: sqlite3.Connection, seq: int, not_before: int, error: str) -> int:
-    connection.execute(
+    row = connection.execute(
         "UPDATE inbound SET attempts = attempts + 1, not_before = ?, last_error = ?"
-        " WHERE seq = ? AND state = 'waiting'",
+        " WHERE seq = ? AND state = 'waiting' RETURNING attempts",
         (not_before, error, seq),
-    )
-    row = connection.execute("SELECT attempts FROM inbound WHERE seq = ?", (seq,)).fetchone()
+    ).fetchone()
     return int(row[0]) if row else 0
 
 

@@ -160,11 +160,12 @@ class MemoryStore:
 
     async def release(self, seq: int, *, not_before: int, error: str) -> int:
         self._may_fail("release")
-        if self._is_waiting(seq):
-            stored = self.messages[seq]
-            stored.attempts += 1
-            stored.not_before, stored.last_error = not_before, error
-        return self.messages[seq].attempts if seq in self.messages else 0
+        if not self._is_waiting(seq):
+            return 0
+        stored = self.messages[seq]
+        stored.attempts += 1
+        stored.not_before, stored.last_error = not_before, error
+        return stored.attempts
 
     async def park(self, seqs: Sequence[int], reason: str) -> None:
         self._may_fail("park")

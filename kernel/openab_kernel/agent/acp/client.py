@@ -71,9 +71,7 @@ async def acp_client(process: AgentProcess, options: ClientOptions, log: Any) ->
     failure: Exception | None = None
     async with anyio.create_task_group() as tasks:
         client = AcpClient(process, options, log, tasks)
-        client.connection.start(tasks)
-        last_words = anyio.Event()
-        tasks.start_soon(_log_stderr, process, options, log, last_words)
+        listener = tasks.start_soon(log_stderr, process, log, options.redact, options.clock)
         try:
             yield client
         except Exception as error:
@@ -83,22 +81,17 @@ async def acp_client(process: AgentProcess, options: ClientOptions, log: Any) ->
             client.connection.noise.report()
             if process.exit_status is not None:
                 with anyio.move_on_after(LAST_WORDS_SECONDS, shield=True):
-                    await last_words.wait()
+                    await listener.wait()
             tasks.cancel_scope.cancel()
     if failure is not None:
         raise failure
-
-
-async def _log_stderr(process: AgentProcess, options: ClientOptions, log: Any, ended: anyio.Event) -> None:
-    await log_stderr(process, log, options.redact, options.clock)
-    ended.set()
 
 
 class AcpClient:
     """Made by `acp_client`. Every method may be called from any task of the loop."""
 
     def __init__(self, process: AgentProcess, options: ClientOptions, log: Any, tasks: TaskGroup) -> None:
-        self.connection = Connection(process, self, options.clock, options.redact, log)
+        self.connection = Connection(process, self, tasks, options.clock, options.redact, log)
         self.session_id: str | None = None
         self.name = ""
         self.version = ""

@@ -1,12 +1,12 @@
 """JSON-RPC with an agent over its pipes (agent.md 2, 4): frames in, frames out, answers to our calls.
 
-The reader takes every frame and never waits for a platform, only for a turn that has too much unread. The writer owns
-stdin, so that a caller that is cancelled never leaves half a frame behind, and nothing that is urgent waits for a lock.
+The reader takes every frame and never waits for a platform, only for a turn that has too much unread. While there is
+something to send a writer owns stdin, so that a caller that is cancelled never leaves half a frame behind, and nothing
+that is urgent waits for a lock. An idle connection is one task in a read, and little memory.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -58,27 +58,34 @@ class Receiver(Protocol):
 
 
 class Connection:
-    """One for each process. Ends once, with the error that every call then fails with."""
+    """One for each process. Ends once, with the error that every call then fails with; `tasks` must end after it."""
 
-    def __init__(self, process: AgentProcess, receiver: Receiver, clock: Clock, redact: Redact, log: Any) -> None:
+    def __init__(
+        self, process: AgentProcess, receiver: Receiver, tasks: TaskGroup, clock: Clock, redact: Redact, log: Any
+    ) -> None:
         self.process = process
         self.noise = Noise(log, redact)
-        self.closed = anyio.Event()
         self.failure: AgentError | None = None
         self.is_clogged = False
         self._receiver = receiver
+        self._tasks = tasks
         self._clock = clock
         self._log = log
         self._pending: dict[int, Callable[[Answer], None]] = {}
         self._last_id = 0
-        self._unsent: deque[bytes] = deque()
-        self._posted = anyio.Event()
-        self._flushed = anyio.Event()
+        self._unsent: list[bytes] = []
+        self._is_writing = False
+        self._flushed: anyio.Event | None = None
+        self._open = anyio.CancelScope()
+        tasks.start_soon(self._read)
 
-    def start(self, tasks: TaskGroup) -> None:
-        """Begin to read and write. The tasks end with the group."""
-        for task in (self._read, self._write, self._outlive):
-            tasks.start_soon(task)
+    async def wait_ended(self) -> None:
+        """Return when the connection has ended."""
+        with self._open:
+            if self.failure is None:
+                await self.process.wait()
+                await self.process.stop()  # a child that holds the pipes open would hide the end
+                await anyio.sleep_forever()
 
     # Out
 
@@ -126,18 +133,20 @@ class Connection:
 
     def _post(self, members: Object) -> None:
         self._unsent.append(orjson.dumps({"jsonrpc": "2.0", **members}, option=orjson.OPT_APPEND_NEWLINE))
-        self._posted.set()
         if len(self._unsent) >= UNSENT_LIMIT:
             self.is_clogged = True
+        if not self._is_writing:
+            self._is_writing = True
+            self._tasks.start_soon(self._write)
 
     async def _write(self) -> None:
-        while True:
-            while self._unsent:
-                if not await self.process.send(self._unsent.popleft()):
-                    return await self._end_with_process()
+        """Send all there is. After a failure nothing is sent any more."""
+        while self._unsent:
+            if not await self.process.send(self._unsent.pop(0)):
+                return await self._end_with_process()
+        self._is_writing = False
+        if self._flushed is not None:
             self._flushed.set()
-            self._posted = anyio.Event()
-            await self._posted.wait()
 
     # In
 
@@ -193,7 +202,7 @@ class Connection:
         for settle in list(self._pending.values()):
             settle(failure)
         self._pending.clear()
-        self.closed.set()
+        self._open.cancel()
 
     def end_if_dead(self) -> None:
         """For a process whose end did not show on its pipes, because somebody else holds them open."""
@@ -210,11 +219,6 @@ class Connection:
         status = self.process.exit_status
         text = "the agent closed its pipes" if status is None else f"the agent ended with status {status}"
         return AgentGone(text, exit_status=status)
-
-    async def _outlive(self) -> None:
-        """When the process ends, end its group: a child that holds the pipe open would hide the end."""
-        await self.process.wait()
-        await self.process.stop()
 
 
 class Noise:
