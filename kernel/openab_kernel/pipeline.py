@@ -32,6 +32,7 @@ from openab_kernel.interfaces.channel import (
     AssembledTurn,
     Channel,
     PreparedTurn,
+    RecordOptions,
     Resolved,
     RoutedPlan,
     TurnAdapter,
@@ -240,12 +241,6 @@ class Pipeline:
             raise
         if recorded is None:
             return await self._end(walk, "record", DUPLICATE)
-        if options and options.after_record is not None:
-            warning = await run_after(options.after_record)
-            if warning is not None:
-                walk.trail.warn("record", reason="after_record", error=warning)
-        walk.trail.done("record")
-        log.debug("event.recorded", message_id=message.message_id, session_key=message.session_key)
         queued = Queued(
             recorded,
             walk.trail,
@@ -255,10 +250,25 @@ class Pipeline:
             load_media=resolved.media if isinstance(resolved, RoutedPlan) and callable(resolved.media) else None,
             ending=Ending() if walk.wait else None,
         )
+        try:
+            await self._after_record(walk, options)
+        finally:  # it is on disk: whatever happens now, a cancellation too, its lane must have it
+            self._enter_lane(queued)
+        return Received(ending=queued.ending, immediate_ack=walk.immediate_ack)
+
+    async def _after_record(self, walk: Walk, options: RecordOptions | None) -> None:
+        if options is not None and options.after_record is not None:
+            warning = await run_after(options.after_record)
+            if warning is not None:
+                walk.trail.warn("record", reason="after_record", error=warning)
+        walk.trail.done("record")
+
+    def _enter_lane(self, queued: Queued) -> None:
+        message = queued.message
+        log.debug("event.recorded", message_id=message.message_id, session_key=message.session_key)
         if message.admission.kind == "dispatch" and queued.prepared is None:
             self._parts.live.queued(message)
         self.lanes.submit(queued)
-        return Received(ending=queued.ending, immediate_ack=walk.immediate_ack)
 
     async def _write(
         self, message: InboundMessage, ready: AssembledTurn | PreparedTurn | None

@@ -356,3 +356,35 @@ async def test_a_weak_event_that_was_refused_does_not_mask_the_strong_one(order:
             await kernel.watcher.wait_for_turns(1)
             assert kernel.agent.texts == ["hi"]
             assert await kernel.outbound.wait_for(1) == ["echo: hi"]
+
+
+@pytest.mark.parametrize("where", ["record", "after_record"])
+async def test_a_cancelled_receive_leaves_no_recorded_message_without_its_turn(where: str) -> None:
+    """turn-kernel 15.10: the record commit is shielded, and what is on disk gets its turn."""
+    from tests.interaction.test_entry_points import RecordingDelivery, assembled
+
+    store = TracingStore([])
+    entered = anyio.Event()
+
+    async def after_record() -> None:
+        entered.set()
+        await anyio.sleep_forever()
+
+    delivery = RecordingDelivery()
+    with anyio.fail_after(5):
+        async with running_kernel(store=store) as kernel:
+            async with anyio.create_task_group() as group:
+                if where == "record":
+                    store.may_commit = anyio.Event()
+                    group.start_soon(kernel.receive, event())
+                    await store.asked.wait()
+                else:
+                    from openab_kernel.interfaces.channel import RecordOptions
+
+                    turn = assembled(delivery, record=RecordOptions(after_record=after_record))
+                    group.start_soon(kernel.kernel.turn.run_assembled, turn)
+                    await entered.wait()
+                group.cancel_scope.cancel()
+                store.may_commit.set()
+            await kernel.watcher.wait_for_turns(1)
+            assert len(kernel.agent.prompts) == 1

@@ -6,8 +6,10 @@ answer to `session/new`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
+
+from openab_kernel.agent.acp.mapping import objects_of
 
 Object = dict[str, Any]
 
@@ -33,7 +35,7 @@ def models_in_session(answer: Object) -> ModelChoice | None:
 
 def models_in_options(options: object) -> ModelChoice | None:
     """Read a list of config options."""
-    for option in _objects(options):
+    for option in objects_of(options):
         if option.get("category") == "model" or option.get("id") == "model":
             return _choice(_ids(option.get("options"), "value"), option.get("currentValue"))
     return None
@@ -45,14 +47,10 @@ def _choice(ids: Iterator[str], current: object) -> ModelChoice:
 
 def _ids(values: object, key: str) -> Iterator[str]:
     """The ids in a list of choices, or of groups of choices."""
-    for value in _objects(values):
-        for choice in (value, *_objects(value.get("options"))):
+    for value in objects_of(values):
+        for choice in (value, *objects_of(value.get("options"))):
             if isinstance(choice.get(key), str):
                 yield choice[key]
-
-
-def _objects(values: object) -> Sequence[Object]:
-    return [value for value in values if isinstance(value, dict)] if isinstance(values, list | tuple) else ()
 
 
 def models_text(choice: ModelChoice | None) -> str:

@@ -29,7 +29,7 @@ from openab_kernel.interfaces.store import AgentSessionRow, Store
 
 SWEEP_SECONDS = 60
 
-log = structlog.get_logger()
+log = structlog.get_logger("openab_kernel.agent")
 
 
 class AcpAgent:
@@ -114,7 +114,7 @@ class AcpAgent:
                 turn.release()
                 session.turn = None
                 if session.client is not None and not session.client.is_settled:
-                    self._start(self._outwait_fence, session)
+                    self._start(self._settle_after_fence, session, session.client)
 
     async def cancel(self, key: SessionKey) -> bool:
         """See the interface."""
@@ -158,17 +158,16 @@ class AcpAgent:
             self._settle(session)
 
     def _settle(self, session: Session) -> None:
-        """Somebody left a session, or its process ended: it may be idle now, or nobody's."""
+        """A session was left, its fence or its process has ended: it may be idle now, or nobody's."""
         session.idle_since = self._clock.monotonic()
         if session.users == 0 and session.live is None:
             self._sessions.pop(session.key, None)
         self._make_room()
 
-    async def _outwait_fence(self, session: Session) -> None:
-        """Keep a session from being taken for idle while its agent is still at a prompt that was given up."""
-        async with self._wanted(session.key):
-            if session.client is not None:
-                await session.client.wait_settled()
+    async def _settle_after_fence(self, session: Session, client: AcpClient) -> None:
+        """A prompt was given up, and the agent is still at it."""
+        await client.wait_settled()
+        self._settle(session)
 
     async def _limit_hold(self, session: Session, turn: SessionTurn) -> None:
         """A turn that holds its session long past the hard limit hangs: the process goes."""
@@ -214,12 +213,13 @@ class AcpAgent:
     def _make_room(self, *, newcomers: int = 0) -> None:
         """Suspend idle sessions, the longest idle first, until as many slots come free as turns wait for one."""
         waiting = self._slots.statistics().tasks_waiting + newcomers
+        if not waiting:
+            return
         lives = [session.live for session in self._sessions.values() if session.live is not None]
-        missing = waiting - sum(live.has_slot and live.is_ending for live in lives)
-        if missing > 0:
-            idle = [session for session in self._sessions.values() if session.is_idle]
-            for session in sorted(idle, key=lambda session: session.idle_since)[:missing]:
-                session.suspend("slot")
+        missing = max(0, waiting - sum(live.has_slot and live.is_ending for live in lives))
+        idle = [session for session in self._sessions.values() if session.is_idle]
+        for session in sorted(idle, key=lambda session: session.idle_since)[:missing]:
+            session.suspend("slot")
 
     # Making a session ready
 

@@ -15,7 +15,7 @@ from openab_kernel.facts.agent_update import Stopped
 from openab_kernel.facts.conversation import SessionKey
 from openab_kernel.interfaces.agent import ContentBlock
 
-log = structlog.get_logger()
+log = structlog.get_logger("openab_kernel.agent")
 
 CANCELLED = Stopped("cancelled", by_request=True)
 
@@ -73,13 +73,13 @@ class Session:
 
     @property
     def is_idle(self) -> bool:
-        """May it be suspended without harm to anybody?"""
-        return self.users == 0 and self.client is not None
+        """May it be suspended without harm to anybody? Not during a fence either."""
+        return self.users == 0 and self.client is not None and self.client.is_settled
 
     def suspend(self, reason: str) -> None:
-        """Have the process stopped; its id stays in the store."""
+        """Have the process stopped. The agent's id of the session stays in the store."""
         if self.live is not None and self.live.task.status is TaskHandle.Status.PENDING:
-            log.info("session.suspended", session_key=str(self.key), reason=reason)
+            log.info("session.stopped", session_key=str(self.key), reason=reason)
             self.live.task.cancel()
 
 

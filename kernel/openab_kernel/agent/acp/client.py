@@ -196,10 +196,11 @@ class AcpClient:
         """Begin a prompt. The one before must be settled: see `wait_settled`."""
         if self._prompt is not None:
             raise RuntimeError("the prompt before is not settled")
-        prompt = self._prompt = Prompt(self._clock)
+        prompt = Prompt(self._clock)
         params = {"sessionId": self.session_id, "prompt": blocks}
         self.connection.request("session/prompt", params, lambda answer: self._settle(prompt, answer))
         if not prompt.settled.is_set():
+            self._prompt = prompt
             self._tasks.start_soon(self._watch, prompt)
         return prompt
 

@@ -123,8 +123,8 @@ class Connection:
         if self.failure is not None:
             settle(self.failure)
         else:
-            self._pending[self._last_id] = settle
             self._post({"id": self._last_id, "method": method, "params": params})
+            self._pending[self._last_id] = settle
         return self._last_id
 
     def notify(self, method: str, params: Object) -> None:

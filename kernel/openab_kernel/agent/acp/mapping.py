@@ -99,7 +99,7 @@ def _text_or_none(value: object) -> str | None:
 
 def objects_of(values: object) -> tuple[Object, ...]:
     """The objects of a list, in order; nothing if it is no list."""
-    return tuple(value for value in values if isinstance(value, dict)) if isinstance(values, list) else ()
+    return tuple(value for value in values if isinstance(value, dict)) if isinstance(values, list | tuple) else ()
 
 
 REFUSING = ("reject_once", "reject_always")
