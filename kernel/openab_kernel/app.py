@@ -14,12 +14,12 @@ import structlog
 from anyio.abc import TaskStatus
 
 from openab_kernel import __version__
+from openab_kernel.agent.settings import PoolSettings
 from openab_kernel.clock import Clock, SystemClock
 from openab_kernel.config import Config, load, read_plugins_settings
 from openab_kernel.control import Control
 from openab_kernel.default_plugins import builtin_plugins
 from openab_kernel.delivery.settings import DeliverySettings, MarkdownSettings
-from openab_kernel.agent.settings import PoolSettings
 from openab_kernel.errors import ConfigError, ConfigProblem, PluginError
 from openab_kernel.interfaces.agent import Agent
 from openab_kernel.interfaces.channel import Channel

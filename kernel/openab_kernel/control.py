@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Mapping
 from uuid import uuid4
 
 import structlog
 
+from openab_kernel.facts.conversation import SessionKey
 from openab_kernel.facts.outbound import Intent
+from openab_kernel.facts.turn import InboundMessage
 from openab_kernel.interfaces.agent import Agent
 from openab_kernel.outbound.outbox import Outbox
 from openab_kernel.policies.commands import ControlCommand
 from openab_kernel.stages.notices import HeldNotices
-
-
-from openab_kernel.facts.conversation import SessionKey
-from openab_kernel.facts.turn import InboundMessage
 
 log = structlog.get_logger("openab_kernel.control")
 

@@ -1,7 +1,7 @@
 """A pool on a clock that stands still, with scripted agents on real pipes."""
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, MutableMapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, MutableMapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -89,6 +89,19 @@ class Kit:
         """Wait for a condition that no event tells of."""
         while not is_so():
             await checkpoint()
+
+    @staticmethod
+    def is_running(pid: int) -> bool:
+        """Does a process still do anything? A zombie that is somebody else's does not."""
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+        except OSError:
+            return False
+
+    async def until_gone(self, pids: Iterable[int]) -> None:
+        """Wait for processes to end. The grace of a stop is 1.5 s; what is beyond is the slowness of the machine."""
+        with anyio.fail_after(4):
+            await self.until(lambda: not any(map(self.is_running, pids)))
 
     def logged(self, event: str) -> list[MutableMapping[str, Any]]:
         return [line for line in self.logs if line["event"] == event]

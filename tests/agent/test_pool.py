@@ -2,7 +2,6 @@
 
 import os
 import shlex
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -36,14 +35,6 @@ def key_of(number, **changes):
 
 def texts(updates):
     return [update.text for update in updates if isinstance(update, TextChunk)]
-
-
-def is_running(pid):
-    """Does it still do anything? A zombie of somebody else's does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def methods(script):
@@ -303,9 +294,9 @@ async def test_eleventh_conversation_suspends_the_one_that_was_idle_longest(kit)
         await fill(kit, pool, script, 10)
         await kit.ask(pool, key=key_of(0))
         await kit.ask(pool, key=key_of(10))
-        assert [line["session_key"] for line in kit.logged("session.suspended")] == [str(key_of(1))]
-        await kit.until(lambda: not is_running(script.pids[1]))
-        assert all(is_running(pid) for n, pid in enumerate(script.pids) if n != 1)
+        assert [line["session_key"] for line in kit.logged("session.stopped")] == [str(key_of(1))]
+        await kit.until_gone([script.pids[1]])
+        assert all(kit.is_running(pid) for n, pid in enumerate(script.pids) if n != 1)
         await kit.ask(pool, "back", key_of(1))
     session_id = kit.store.rows[key_of(1)].agent_session_id
     assert [load["params"]["sessionId"] for load in script.received("session/load")] == [session_id]
@@ -351,7 +342,7 @@ async def test_turn_without_a_free_session_fails_after_60_seconds(kit, busy_scri
         assert failed == [60]
         busy_script.release("busy", times=2)
     assert len(busy_script.pids) == 2
-    assert "10" not in str(list(pool._sessions))
+    assert key_of(10) not in pool._sessions
 
 
 async def test_session_whose_fence_ends_makes_room_for_the_one_that_waits(kit):
@@ -375,11 +366,11 @@ async def test_idle_session_is_suspended_after_its_time_and_a_busy_one_is_not(ki
         await keep_busy(kit, pool, busy_script, tasks, 1)
         await kit.ask(pool, "wait", key_of(1))
         await kit.clock.advance(3540)
-        assert not kit.logged("session.suspended")
+        assert not kit.logged("session.stopped")
         await kit.clock.advance(120)
-        suspended = [(line["session_key"], line["reason"]) for line in kit.logged("session.suspended")]
+        suspended = [(line["session_key"], line["reason"]) for line in kit.logged("session.stopped")]
         assert suspended == [(str(key_of(1)), "ttl")]
-        await kit.until(lambda: not is_running(busy_script.pids[1]) and key_of(1) not in pool._sessions)
+        await kit.until(lambda: not kit.is_running(busy_script.pids[1]) and key_of(1) not in pool._sessions)
         busy_script.release("busy")
 
 
@@ -397,7 +388,7 @@ async def test_cancel_during_session_new_ends_the_turn_and_leaves_nothing(kit):
             assert not await pool.cancel(kit.key)
         assert updates == [CANCELLED]
         assert not kit.store.rows
-        await kit.until(lambda: not is_running(script.pid))
+        await kit.until_gone([script.pid])
         script.release("slow")
         assert texts(await kit.ask(pool, "two")) == ["two"]
     assert [blocks[0]["text"] for blocks in script.prompts] == ["two"]
@@ -411,7 +402,7 @@ async def test_task_that_is_cancelled_during_session_new_leaves_nothing(kit):
             tasks.start_soon(kit.ask, pool)
             await script.until_at("slow")
             tasks.cancel_scope.cancel()
-        await kit.until(lambda: not is_running(script.pid) and not pool._sessions)
+        await kit.until(lambda: not kit.is_running(script.pid) and not pool._sessions)
         script.release("slow")
         assert texts(await kit.ask(pool, "two")) == ["two"]
 
@@ -450,7 +441,7 @@ async def test_reset_forgets_the_session_and_owes_no_notice(kit):
         assert not await pool.reset(kit.key)
         await kit.ask(pool)
         assert await pool.reset(kit.key)
-        assert not is_running(script.pid)
+        assert not kit.is_running(script.pid)
         assert not kit.store.rows
         async with pool.turn(kit.key) as turn:
             assert not turn.started_afresh
@@ -571,8 +562,8 @@ async def test_agent_that_forks_and_ignores_sigterm_is_gone_with_its_children(ki
         await kit.ask(pool)
         pids = [script.pid, *script.children]
         assert len(pids) == 3
-        assert all(map(is_running, pids))
-    assert not any(map(is_running, pids))
+        assert all(map(kit.is_running, pids))
+    await kit.until_gone(pids)
     assert not zombie_children(os.getpid())
 
 
@@ -584,7 +575,7 @@ async def test_all_processes_stop_side_by_side(kit):
         with anyio.fail_after(4):  # one after the other would take 6 seconds
             for n in range(4):
                 pool._sessions[key_of(n)].suspend("test")
-            await kit.until(lambda: not any(map(is_running, script.pids)))
+            await kit.until_gone(script.pids)
 
 
 async def test_turn_that_runs_when_the_pool_stops_fails(kit):
@@ -603,7 +594,7 @@ async def test_turn_that_runs_when_the_pool_stops_fails(kit):
                     await inner.start(pool.run)
                     await script.until_at("hang")
                     scope.cancel()
-    assert not is_running(script.pid)
+    assert not kit.is_running(script.pid)
 
 
 async def test_turn_that_is_being_made_ready_when_the_pool_stops_fails(kit):
@@ -622,4 +613,4 @@ async def test_turn_that_is_being_made_ready_when_the_pool_stops_fails(kit):
                     tasks.start_soon(ask)
                     await script.until_at("hang")
                     scope.cancel()
-    assert not is_running(script.pid)
+    assert not kit.is_running(script.pid)

@@ -25,9 +25,7 @@ class Collector:
             self._add(item)
 
     def _add(self, item: pytest.Item) -> None:
-        test = self.tests.setdefault(
-            item.nodeid.partition("[")[0], {"blocked": [], "is_async": False, "backends": []}
-        )
+        test = self.tests.setdefault(item.nodeid.partition("[")[0], {"blocked": [], "is_async": False, "backends": []})
         test["blocked"] += [mark.name for mark in item.iter_markers() if is_blocking(mark)]
         if "anyio_backend" in getattr(item, "fixturenames", ()):
             test["is_async"] = True
@@ -42,8 +40,6 @@ def is_blocking(mark: pytest.Mark) -> bool:
 if __name__ == "__main__":
     collector = Collector()
     with contextlib.redirect_stdout(sys.stderr):
-        status = pytest.main(
-            ["--collect-only", "--quiet", "--quiet", "-p", "no:cacheprovider"], plugins=[collector]
-        )
+        status = pytest.main(["--collect-only", "--quiet", "--quiet", "-p", "no:cacheprovider"], plugins=[collector])
     print(json.dumps(collector.tests))
     sys.exit(status)

@@ -63,9 +63,7 @@ def lay_out_allowed_imports(root: Path) -> None:
         (root / "openab_kernel" / package / "__init__.py").touch()
     (root / "openab_kernel/__init__.py").write_text("import openab_kernel.facts")
     (root / "openab_kernel/clock.py").write_text("import time")
-    (root / "openab_kernel/net/client.py").write_text(
-        "import httpx, openab_kernel.facts, openab_kernel.clock"
-    )
+    (root / "openab_kernel/net/client.py").write_text("import httpx, openab_kernel.facts, openab_kernel.clock")
     for plugin in PLUGINS:
         (root / plugin).mkdir()
         (root / plugin / "__init__.py").write_text("import openab_kernel, openab_kernel.net.client")

@@ -35,16 +35,16 @@ DIED = "⚠️ The assistant stopped before it was done. Please try again."
 MakeAgent = Callable[..., ScriptedAgent]
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    """The loop of the test itself; which one the service runs on is up to each test."""
-    return "asyncio"
-
-
 @pytest.fixture
 def gateway() -> Iterator[FakeGateway]:
     with FakeGateway() as gateway:
         yield gateway
+
+
+@pytest.fixture
+def serve(anyio_backend: str) -> Callable[..., Service]:
+    """Start the service, on the same loop that the test runs on."""
+    return lambda path, **options: Service(path, "--backend", anyio_backend, **options)
 
 
 @pytest.fixture
@@ -98,12 +98,11 @@ def rest_of(gateway: FakeGateway) -> list[Any]:
     return [frame for frame in gateway.drain() if "command" not in json.loads(frame)]
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
 async def test_the_bytes_on_the_wire_are_those_of_the_fixture(
-    gateway: FakeGateway, make_agent: MakeAgent, config: Any, backend: str
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, serve: Any
 ) -> None:
     """delivery 12.1"""
-    with Service(config(make_agent([chunk("plain")])), "--backend", backend) as service:
+    with serve(config(make_agent([chunk("plain")]))) as service:
         await gateway.arrival()
         await gateway.send(event())
         assert await text_frames(gateway, 1) == [FIXTURE.read_text().strip()]
@@ -113,7 +112,7 @@ async def test_the_bytes_on_the_wire_are_those_of_the_fixture(
 
 
 async def test_bad_frames_are_refused_one_by_one_and_the_good_one_is_answered(
-    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, serve: Any
 ) -> None:
     """delivery 12.28, case G-01"""
     bad = [
@@ -125,7 +124,7 @@ async def test_bad_frames_are_refused_one_by_one_and_the_good_one_is_answered(
         event(proactive=None),
         event(proactive="true"),
     ]
-    with Service(config(make_agent([chunk("answer")]))) as service:
+    with serve(config(make_agent([chunk("answer")]))) as service:
         await gateway.arrival()
         await gateway.send(*bad, event(extra={"unknown": "SECRET-FIELD"}))
         assert await texts(gateway, 1) == ["answer"]
@@ -138,12 +137,12 @@ async def test_bad_frames_are_refused_one_by_one_and_the_good_one_is_answered(
 
 
 async def test_a_kill_in_the_middle_loses_no_recorded_message_and_prompts_for_none_twice(
-    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, serve: Any
 ) -> None:
     """turn-kernel 15.7, case O-01 without the outbox"""
     agent = make_agent(by_text={"one": [chunk("half"), gate("never")]})
     path = config(agent)
-    with Service(path) as service:
+    with serve(path) as service:
         await gateway.arrival()
         await gateway.send(
             event(event_id="evt_1", message_id="1", content__text="one"),
@@ -154,12 +153,12 @@ async def test_a_kill_in_the_middle_loses_no_recorded_message_and_prompts_for_no
         for _ in range(3):
             service.wait_for("event.recorded")
         assert service.kill() == -9
-    with Service(path) as service:
+    with serve(path) as service:
         await gateway.arrival()
         assert sorted(await texts(gateway, 3)) == sorted([INTERRUPTED, "two", "three"])
         service.terminate()
         assert service.wait() == 0
-    with Service(path) as service:
+    with serve(path) as service:
         await gateway.arrival()
         service.terminate()
         assert service.wait() == 0
@@ -168,12 +167,12 @@ async def test_a_kill_in_the_middle_loses_no_recorded_message_and_prompts_for_no
 
 
 async def test_sigterm_lets_the_running_turn_end_and_keeps_the_waiting_for_the_next_start(
-    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, serve: Any
 ) -> None:
     """agent 15.31, case R-01"""
     agent = make_agent(by_text={"runs": [gate("go"), chunk("finished")]})
     path = config(agent)
-    with Service(path) as service:
+    with serve(path) as service:
         await gateway.arrival()
         for number, text in enumerate(("runs", "waits", "too")):
             await gateway.send(event(event_id=f"evt_{number}", message_id=str(number), content__text=text))
@@ -185,7 +184,7 @@ async def test_sigterm_lets_the_running_turn_end_and_keeps_the_waiting_for_the_n
         agent.release("go")
         assert await texts(gateway, 1) == ["finished"]
         assert service.wait() == 0
-    with Service(path) as service:
+    with serve(path) as service:
         await gateway.arrival()
         assert await texts(gateway, 2) == ["waits", "too"]
         service.terminate()
@@ -193,11 +192,11 @@ async def test_sigterm_lets_the_running_turn_end_and_keeps_the_waiting_for_the_n
 
 
 async def test_an_agent_that_dies_costs_one_line_and_the_next_message_gets_a_new_process(
-    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, serve: Any
 ) -> None:
     """agent 15.18, case C-03"""
     agent = make_agent(by_text={"one": [chunk("a"), chunk("b"), chunk("c"), gate("dying"), die()]})
-    with Service(config(agent)) as service:
+    with serve(config(agent)) as service:
         await gateway.arrival()
         await gateway.send(event(content__text="one"))
         await agent.until_at("dying")
@@ -212,13 +211,13 @@ async def test_an_agent_that_dies_costs_one_line_and_the_next_message_gets_a_new
 
 
 async def test_long_lines_are_read_and_a_long_answer_is_cut_in_order(
-    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, serve: Any
 ) -> None:
     """agent 15.17, case C-02"""
     long = "".join(f"line {number:06}\n" for number in range(25_000))
     tool_output = update("tool_call_update", toolCallId="t1", status="completed", rawOutput="x" * 2_000_000)
     agent = make_agent([tool_call("t1", "look"), tool_output, chunk(long)], [chunk("ordinary")])
-    with Service(config(agent)) as service:
+    with serve(config(agent)) as service:
         await gateway.arrival()
         await gateway.send(event())
         count = -(-len(long) // 4096)
@@ -234,7 +233,7 @@ async def test_long_lines_are_read_and_a_long_answer_is_cut_in_order(
 
 
 async def test_no_secret_is_in_any_log_line_and_none_reaches_the_agent(
-    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, serve: Any
 ) -> None:
     """agent 15.28 and 15.36, cases X-01 and X-02"""
     secrets = {
@@ -246,7 +245,7 @@ async def test_no_secret_is_in_any_log_line_and_none_reaches_the_agent(
     agent = make_agent([stderr(f"token {TOKEN} leaked"), say_environment(), say_environment(of_child=True)])
     path = config(agent, '[agent.env]\nMY_API_KEY = "agent-CANARY-44"\n')
     path.write_text(path.read_text().replace("[agent]\n", '[agent]\ninherit_env = ["LISTED"]\n'))
-    with Service(path, env=secrets) as service:
+    with serve(path, env=secrets) as service:
         await gateway.arrival()
         await gateway.send(event())
         [shown] = await texts(gateway, 1)
@@ -260,14 +259,14 @@ async def test_no_secret_is_in_any_log_line_and_none_reaches_the_agent(
 
 
 async def test_thoughts_and_tools_are_nowhere_in_the_chat(
-    gateway: FakeGateway, make_agent: MakeAgent, config: Any
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, serve: Any
 ) -> None:
     """case E-03 in text mode"""
     thought = update("agent_thought_chunk", content={"type": "text", "text": "check the stock table first"})
     call = tool_call("t1", "stock lookup", kind="search", rawInput={"query": "blue mug", "limit": 20})
     done = tool_update("t1", status="completed", rawOutput={"rows": [1]})
     agent = make_agent([thought, call, done, chunk("There are 4 left."), stop()])
-    with Service(config(agent)) as service:
+    with serve(config(agent)) as service:
         await gateway.arrival()
         await gateway.send(event())
         assert await texts(gateway, 1) == ["There are 4 left."]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import anyio
@@ -37,9 +36,9 @@ class RecordingDelivery:
 
 
 def ready_context(text: str = "hi", message_id: str = "m1") -> Any:
-    plan = FakeTurnAdapter().resolve_turn(
-        FakeTurnAdapter().ingest(event(text, id=message_id)), ChannelEventClass(), PreflightFacts()
-    )
+    found = FakeTurnAdapter().ingest(event(text, id=message_id))
+    assert found is not None
+    plan = FakeTurnAdapter().resolve_turn(found, ChannelEventClass(), PreflightFacts())
     route = plan.route.model_copy(update={"route_session_key": "agent:main:fake:given"})
     return build_context(
         ContextFacts(
@@ -266,7 +265,9 @@ async def test_an_answer_of_another_shape_is_refused_by_name(
 # -- row 8: ready turns under each admission
 
 
-@pytest.mark.parametrize("admission", [None, Dispatch(), ObserveOnly(reason="quiet"), Drop(reason="no"), Handled(reason="x")])
+@pytest.mark.parametrize(
+    "admission", [None, Dispatch(), ObserveOnly(reason="quiet"), Drop(reason="no"), Handled(reason="x")]
+)
 async def test_run_assembled_follows_the_admission_that_the_turn_carries(admission: Admission | None) -> None:
     """turn-kernel 15.8"""
     delivery = RecordingDelivery()
@@ -294,9 +295,7 @@ async def test_run_prepared_follows_the_admission_that_the_turn_carries(admissio
 
     lifecycle = RunDispatchLifecycle(on_dispatch_skipped=lambda reason: calls.append(f"skipped {reason}"))
     observed = DispatchResult(observed_reply_delivery=True)
-    turn = prepared(
-        run_dispatch, admission, run_dispatch_lifecycle=lifecycle, observe_only_dispatch_result=observed
-    )
+    turn = prepared(run_dispatch, admission, run_dispatch_lifecycle=lifecycle, observe_only_dispatch_result=observed)
     with anyio.fail_after(5):
         async with running_kernel() as kernel:
             result = await kernel.kernel.turn.run_prepared(turn)
@@ -338,7 +337,9 @@ async def test_a_lifecycle_object_of_somebody_else_is_refused_before_dispatch() 
     with anyio.fail_after(5):
         async with running_kernel() as kernel:
             own = kernel.kernel.pipeline.adoption_lifecycle
-            foreign = prepared(run_dispatch, run_dispatch_lifecycle=RunDispatchLifecycle(turn_adoption_lifecycle=object()))
+            foreign = prepared(
+                run_dispatch, run_dispatch_lifecycle=RunDispatchLifecycle(turn_adoption_lifecycle=object())
+            )
             with pytest.raises(LifecycleMismatchError):
                 await kernel.kernel.turn.run_prepared(foreign)
             assert calls == []
@@ -370,5 +371,3 @@ async def test_what_a_ready_turn_wants_after_the_record_is_done_and_its_error_is
             result = await kernel.kernel.turn.run_assembled(turn)
             assert result.dispatched
             assert (await kernel.watcher.wait_for_event("record", "warning")).reason == "after_record"
-
-

@@ -209,7 +209,7 @@ async def test_text_mode_shows_neither_thoughts_nor_tools_nor_deliberate_message
     """case E-03 and delivery 12.20"""
     from structlog.testing import capture_logs
 
-    answer = [
+    answer: list[Any] = [
         ToolActivity("t1", "stock lookup", "pending", "search", True),
         BubbleMessage("b1", "SECRET"),
         TextChunk("There are 4 left."),

@@ -29,16 +29,18 @@ def channel_with(mode: DispatchMode, cap: int = 10, tokens: int = 24_000) -> Fak
 def senders(agent: StubAgent) -> list[list[str]]:
     """For each prompt the senders of its messages, read from the sender contexts."""
     return [
-        [block["text"].split('"sender_id":"')[1].split('"')[0] for block in blocks if "<sender_context>" in block["text"]]
+        [
+            block["text"].split('"sender_id":"')[1].split('"')[0]
+            for block in blocks
+            if "<sender_context>" in block["text"]
+        ]
         for _, blocks in agent.prompts
     ]
 
 
 def bodies(agent: StubAgent) -> list[list[str]]:
     """For each prompt its message texts."""
-    return [
-        [block["text"] for block in blocks if not block["text"].startswith("<")] for _, blocks in agent.prompts
-    ]
+    return [[block["text"] for block in blocks if not block["text"].startswith("<")] for _, blocks in agent.prompts]
 
 
 async def burst(kernel: Harness, events: list[dict[str, Any]]) -> None:
@@ -143,9 +145,7 @@ async def test_a_turn_never_mixes_proactive_events_with_messages_of_people(mode:
     gate = anyio.Event()
     agent = StubAgent([gate.wait, *says("first")])
     flags = [False, False, True, True, False]
-    events = [
-        event(str(n), id=f"e{n}", conversation="g", kind="group", proactive=flag) for n, flag in enumerate(flags)
-    ]
+    events = [event(str(n), id=f"e{n}", conversation="g", kind="group", proactive=flag) for n, flag in enumerate(flags)]
     with anyio.fail_after(5):
         async with running_kernel(agent=agent, channel=channel_with(mode)) as kernel:
             await burst(kernel, events)

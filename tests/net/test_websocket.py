@@ -178,7 +178,7 @@ async def test_a_flood_does_not_keep_others_from_running(clock) -> None:
         async with serve(flood) as url, connect(url, clock=clock) as socket, anyio.create_task_group() as group:
             await socket.receive()
             group.start_soon(note)
-            for received in range(1, 100):  # noqa: B007  # `note` reads it
+            for received in range(1, 100):  # noqa: B007  # note() reads it
                 await socket.receive()
             assert noted
             assert noted[0] < 50

@@ -17,10 +17,10 @@ from openab_kernel.config.faults import (
     is_secret_field,
     keys_of,
     looks_secret,
+    nearest,
     show,
     show_place,
     translate,
-    nearest,
     unknown,
 )
 from openab_kernel.config.precedence import SHARED, from_variables, narrowing, variable, with_platform
@@ -44,7 +44,11 @@ class Reader:
     """Reads one document. Everything it finds is kept in its attributes; it raises nothing."""
 
     def __init__(
-        self, models: Mapping[str, type[BaseModel]], environ: Mapping[str, str], *, spares_unknown_sections: bool = False
+        self,
+        models: Mapping[str, type[BaseModel]],
+        environ: Mapping[str, str],
+        *,
+        spares_unknown_sections: bool = False,
     ) -> None:
         self._models = models
         self._spares_unknown_sections = spares_unknown_sections

@@ -56,7 +56,9 @@ def answer_call(method: str, params: dict[str, Any]) -> dict[str, Any]:
     if method == "initialize":
         info = {"name": "openab-demo-agent", "version": "1"}
         capabilities = {"loadSession": True, "promptCapabilities": {"image": False}}
-        return {"result": {"protocolVersion": 1, "agentInfo": info, "agentCapabilities": capabilities, "authMethods": []}}
+        return {
+            "result": {"protocolVersion": 1, "agentInfo": info, "agentCapabilities": capabilities, "authMethods": []}
+        }
     if method == "session/new":
         return {"result": {"sessionId": "demo"}}
     if method == "session/load":

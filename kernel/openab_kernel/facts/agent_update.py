@@ -75,12 +75,5 @@ class Stopped:
 
 
 AgentUpdate = (
-    TextChunk
-    | Thought
-    | ToolActivity
-    | BubbleMessage
-    | BubbleIgnored
-    | ConfigOptions
-    | UnknownUpdate
-    | Stopped
+    TextChunk | Thought | ToolActivity | BubbleMessage | BubbleIgnored | ConfigOptions | UnknownUpdate | Stopped
 )

@@ -115,7 +115,7 @@ class DeliveryCounts(Facts):
 class SettledReceipt(Facts):
     """How the sends of a turn ended: part outcomes counted for each kind of payload."""
 
-    counts: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = Field(default={})
     any_visible_delivered: bool = False
 
 

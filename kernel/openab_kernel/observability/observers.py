@@ -31,9 +31,7 @@ Call = Callable[[], "Awaitable[None] | None"]
 class Observers:
     """All observers, by plugin. `hears_stages` and `hears_turns`: is there anybody to build such events for?"""
 
-    def __init__(
-        self, observers: list[tuple[str, Observer]], clock: Clock, *, timeout_seconds: float = 10.0
-    ) -> None:
+    def __init__(self, observers: list[tuple[str, Observer]], clock: Clock, *, timeout_seconds: float = 10.0) -> None:
         self._seats = [_Seat(plugin, observer, clock, timeout_seconds) for plugin, observer in observers]
         self._for_stages = [seat for seat in self._seats if isinstance(seat.observer, StageObserver)]
         self._for_results = [seat for seat in self._seats if isinstance(seat.observer, ResultObserver)]

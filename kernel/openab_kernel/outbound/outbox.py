@@ -139,9 +139,7 @@ class Outbox:
                 return _delivered(index, receipt), False
         return PartOutcome(index=index, status="suppressed", code=owed.withdrawn), False
 
-    async def _back_off(
-        self, owed: Owed, index: int, attempt: int, error: PlatformMessageNotDispatchedError
-    ) -> bool:
+    async def _back_off(self, owed: Owed, index: int, attempt: int, error: PlatformMessageNotDispatchedError) -> bool:
         wait_seconds = send_backoff(attempt)
         if isinstance(error, SendThrottled):
             wait_seconds = error.retry_after_seconds

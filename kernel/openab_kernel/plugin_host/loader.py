@@ -32,7 +32,7 @@ class PluginInfo:
 
 @dataclass
 class LoadedPlugins:
-    """The plugins that work, and those that do not. Hooks are called plugin by plugin, so that one cannot stop others."""
+    """The plugins that work, and those that do not. Hooks are called plugin by plugin: none can stop another."""
 
     manager: pluggy.PluginManager
     strict: bool = False

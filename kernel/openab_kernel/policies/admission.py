@@ -157,12 +157,7 @@ def _is_command_authorized(facts: AdmissionFacts) -> bool:
 
 def _activation_gate(facts: AdmissionFacts, policy: AccessPolicy) -> GateResult:
     mentions = facts.access.mentions
-    if (
-        mentions is None
-        or not mentions.can_detect_mention
-        or mentions.was_mentioned
-        or facts.kind == "direct"
-    ):
+    if mentions is None or not mentions.can_detect_mention or mentions.was_mentioned or facts.kind == "direct":
         return _ACTIVATED
     required = mentions.require_mention if policy.require_mention is None else policy.require_mention
     authorized_command = _is_command_authorized(facts) and not mentions.has_any_mention

@@ -19,15 +19,15 @@ from openab_kernel.facts.message import (
 
 OCTETS = "application/octet-stream"
 
-PROTECTED = frozenset(
-    """
-    from from_ to session_key agent_id dm_scope account_id parent_session_key model_parent_session_key
-    main_session_key provider surface chat_type chat_id originating_channel originating_to native_channel_id
-    message_thread_id thread_parent_id sender_id sender_name sender_username sender_tag sender_is_bot sender_is_self
-    member_role_ids was_mentioned group_require_mention explicitly_mentioned_bot mentioned_user_ids
-    implicit_mention_kinds command_authorized command_turn command_body group_system_prompt finalized
-    """.split()
-)
+PROTECTED = frozenset({
+    "from", "from_", "to", "session_key", "agent_id", "dm_scope", "account_id", "parent_session_key",
+    "model_parent_session_key", "main_session_key", "provider", "surface", "chat_type", "chat_id",
+    "originating_channel", "originating_to", "native_channel_id", "message_thread_id", "thread_parent_id",
+    "sender_id", "sender_name", "sender_username", "sender_tag", "sender_is_bot", "sender_is_self",
+    "member_role_ids", "was_mentioned", "group_require_mention", "explicitly_mentioned_bot", "mentioned_user_ids",
+    "implicit_mention_kinds", "command_authorized", "command_turn", "command_body", "group_system_prompt",
+    "finalized",
+})  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)

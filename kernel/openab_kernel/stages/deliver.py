@@ -45,8 +45,6 @@ from openab_kernel.stages.parts import Parts
 
 log = structlog.get_logger("openab_kernel.deliver")
 
-CUT_SHORT = ("max_tokens", "max_turn_requests")
-KNOWN_STOPS = ("end_turn", "cancelled", *CUT_SHORT)
 NO_CAPABILITIES = ChannelCapabilities()
 
 
@@ -106,8 +104,6 @@ class Delivery:
         """
         self._is_cancelled = stopped is not None and stopped.by_request
         self.cause = failure_cause(failure)
-        if stopped is not None:
-            note_stop(stopped, self._anchor.session_key)
         intents = [] if self._is_cancelled else self._intents(self._plan(), stopped)
         notice = await self._owed_notice(started_afresh=started_afresh, is_sending=bool(intents) and not self._is_muted)
         if notice is not None:
@@ -254,11 +250,3 @@ def failure_cause(failure: Exception | None) -> FailureCause | None:
     if failure is None:
         return None
     return failure.cause if isinstance(failure, AgentError) else "agent"
-
-
-def note_stop(stopped: Stopped, session_key: str) -> None:
-    """Say in the log when a turn ended in another way than by its own end."""
-    if stopped.stop_reason in CUT_SHORT:
-        log.warning("turn.cut_short", session_key=session_key, reason=stopped.stop_reason)
-    elif stopped.stop_reason not in KNOWN_STOPS:
-        log.warning("turn.stop_unknown", session_key=session_key)

@@ -34,9 +34,9 @@ class Parts:
     notices: HeldNotices
     clock: Clock
     mismatch: PairingWarnings = field(default_factory=PairingWarnings)
-    delivery: DeliverySettings = DeliverySettings()
-    reactions: ReactionsSettings = ReactionsSettings()
-    markdown: MarkdownSettings = MarkdownSettings()
+    delivery: DeliverySettings = field(default_factory=DeliverySettings)
+    reactions: ReactionsSettings = field(default_factory=ReactionsSettings)
+    markdown: MarkdownSettings = field(default_factory=MarkdownSettings)
 
     def agent(self, message: InboundMessage) -> Agent:
         """The agent that this message was routed to.

@@ -29,8 +29,8 @@ from openab_kernel.storage.lock import StoreLock
 from openab_kernel.storage.migrations import migrate, set_journal
 from openab_kernel.storage.recent import RecentMessages
 from openab_kernel.storage.retention import KEPT_ROWS, Retention
-from openab_kernel.storage.wakeup import loop_caller
-from openab_kernel.storage.writer import Job, Writer
+from openab_kernel.storage.wakeup import Loop
+from openab_kernel.storage.writer import Writer
 
 LOCK_RETRY_SECONDS = 0.1
 
@@ -114,6 +114,7 @@ class SqliteStore:
                 writing.execute("COMMIT")
                 reading = opened.enter_context(closing(self._connect()))
                 reading.execute("PRAGMA query_only = ON")
+                reading.execute("PRAGMA busy_timeout = 0")  # it would be the loop that waits
                 opened.pop_all()
                 return writing, reading
         except OSError as error:
@@ -127,7 +128,7 @@ class SqliteStore:
 
     async def _serve(self, connection: sqlite3.Connection, task_status: TaskStatus[None]) -> None:
         """Until cancelled; what was handed over by then is still written."""
-        self._writer = Writer(connection, loop_caller())
+        self._writer = Writer(connection, Loop())
         async with anyio.create_task_group() as group:
             group.start_soon(_run_thread, self._writer.work)
             task_status.started()
@@ -140,8 +141,7 @@ class SqliteStore:
         """Have the thread run it, and wait for its commit."""
         if self._writer is None or self._writer.is_closed:
             raise StoreError(f"store {self._path}: not open")
-        job = Job(operation, args)
-        self._writer.put(job)
+        job = self._writer.put(operation, args)
         await job.settled.wait()
         if isinstance(job.error, sqlite3.Error):
             raise store_error(self._path, job.error) from job.error

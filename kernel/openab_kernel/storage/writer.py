@@ -13,21 +13,18 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
-import anyio
+from openab_kernel.storage.wakeup import Loop, Signal
 
 
 class Job:
-    """`operation(connection, *args)` on its way through the thread.
-
-    Made on the loop, where `settled` is set once `value` or `error` holds.
-    """
+    """`operation(connection, *args)` on its way through the thread; `settled` once `value` or `error` holds."""
 
     __slots__ = ("args", "error", "operation", "settled", "value")
 
-    def __init__(self, operation: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    def __init__(self, operation: Callable[..., Any], args: tuple[Any, ...], settled: Signal) -> None:
         self.operation = operation
         self.args = args
-        self.settled = anyio.Event()
+        self.settled = settled
         self.value: Any = None
         self.error: Exception | None = None
 
@@ -40,27 +37,29 @@ class Writer:
 
     Args:
         connection: In autocommit mode. `work` owns it while it runs.
-        call_soon: From `loop_caller`. Called once a transaction; settles its operations in their order.
+        loop: Is woken once a transaction, to settle its operations in their order.
     """
 
-    def __init__(self, connection: sqlite3.Connection, call_soon: Callable[..., Any]) -> None:
+    def __init__(self, connection: sqlite3.Connection, loop: Loop) -> None:
         self._connection = connection
-        self._call_soon = call_soon
+        self._loop = loop
         self._gathered: list[Job] = []
         self._handed_over: SimpleQueue[list[Job]] = SimpleQueue()
         self.is_closed = False
         self.commits = 0
 
-    def put(self, job: Job) -> None:
+    def put(self, operation: Callable[..., Any], args: tuple[Any, ...]) -> Job:
         """Called on the loop, not after `close`."""
+        job = Job(operation, args, self._loop.new_signal())
         if not self._gathered:
-            self._call_soon(self._hand_over)
+            self._loop.call_soon(self._hand_over)
         self._gathered.append(job)
+        return job
 
     def close(self) -> None:
         """Let `work` end when all that was put in is done. Called on the loop."""
         self.is_closed = True
-        self._call_soon(self._handed_over.put, [])
+        self._loop.call_soon(self._handed_over.put, [])
 
     def _hand_over(self) -> None:
         gathered, self._gathered = self._gathered, []
@@ -70,7 +69,7 @@ class Writer:
         """The thread. Sleeps while there is nothing to do."""
         while batch := self._take():
             self._commit(batch)
-            self._call_soon(_settle, batch)
+            self._loop.call_soon(_settle, batch)
 
     def _take(self) -> list[Job]:
         """All that waits, at least one operation; none means closed."""
