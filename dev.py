@@ -158,9 +158,7 @@ def find_opencode() -> Path:
         tell(f"installing {OPENCODE}")
         command = [npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]
         run([*command, "--prefix", str(OPENCODE_HOME), OPENCODE], "npm cannot install opencode")
-    builds = sorted(
-        OPENCODE_HOME.glob("node_modules/opencode-*-*/bin/opencode*"), key=lambda path: len(str(path))
-    )
+    builds = sorted(OPENCODE_HOME.glob("node_modules/opencode-*-*/bin/opencode*"), key=lambda path: len(str(path)))
     for build in builds:
         if is_runnable(build):
             return build

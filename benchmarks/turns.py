@@ -145,7 +145,9 @@ def bare_loop(seconds: float) -> float:
     return done / seconds
 
 
-async def measure(kernel: Kernel, store: SqliteStore, channel: StubChannel, sessions: int, seconds: float) -> dict[str, float]:
+async def measure(
+    kernel: Kernel, store: SqliteStore, channel: StubChannel, sessions: int, seconds: float
+) -> dict[str, float]:
     """Closed loop: each session sends its next message when the answer to the last one is there."""
     latencies: list[float] = []
     commits, numbers = store.commits, iter(range(10**9))
@@ -181,7 +183,9 @@ async def paced(kernel: Kernel, channel: StubChannel, rate: float, seconds: floa
     async def one(number: int) -> None:
         channel.answered[f"p{number}"] = anyio.Event()
         began = time.perf_counter()
-        await kernel.pipeline.receive(channel, raw_event(int(began * 1e6) * 1000 + number, number).replace(b'"c', b'"p'))
+        await kernel.pipeline.receive(
+            channel, raw_event(int(began * 1e6) * 1000 + number, number).replace(b'"c', b'"p')
+        )
         await channel.answered[f"p{number}"].wait()
         latencies.append(time.perf_counter() - began)
 
@@ -235,7 +239,9 @@ async def main(seconds: float, sessions: list[int]) -> None:
 
 
 def file_system(folder: str) -> str:
-    return subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=False).stdout.strip()
+    return subprocess.run(
+        ["stat", "-f", "-c", "%T", folder], capture_output=True, text=True, check=False
+    ).stdout.strip()
 
 
 def start_up() -> float:

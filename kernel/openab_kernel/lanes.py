@@ -31,6 +31,7 @@ log = structlog.get_logger("openab_kernel.lanes")
 SCAN_SESSIONS = 100
 START_LANES = 32
 RELOAD_SECONDS = 5.0
+ANY_SEQ = 2**63
 
 RunTurn = Callable[[list[Queued]], Awaitable[None]]
 _running_session: ContextVar[SessionKey | None] = ContextVar("running_session", default=None)
@@ -86,7 +87,9 @@ class Lanes:
             return
         lane = self._lane(queued.message.session)
         policy = self._batch_policy(queued.message)
-        if lane.overflows or len(lane.waiting) >= policy.max_buffered_messages:
+        if queued.seq <= lane.last_seq:
+            lane.put_back(queued)
+        elif lane.overflows or len(lane.waiting) >= policy.max_buffered_messages:
             lane.overflow(queued)
         else:
             lane.waiting.append(queued)
@@ -94,7 +97,8 @@ class Lanes:
     def resume(self, session: SessionKey) -> None:
         """Start a lane for messages that are in the store alone."""
         if self._is_open:
-            self._lane(session).overflows = True
+            lane = self._lane(session)
+            lane.overflows, lane.ceiling = True, ANY_SEQ
 
     def give_back(self, queued: Queued, delay_seconds: float) -> None:
         """Let a message step aside for a while; it returns to its place in the order when it is due."""
@@ -125,7 +129,7 @@ class Lanes:
     async def _return_later(self, queued: Queued, delay_seconds: float) -> None:
         await self._clock.sleep(delay_seconds)
         if self._is_open:
-            insort(self._lane(queued.message.session).waiting, queued, key=lambda item: item.seq)
+            self._lane(queued.message.session).put_back(queued)
 
     def _lane(self, session: SessionKey) -> _Lane:
         lane = self._lanes.get(session)
@@ -161,19 +165,25 @@ class Lanes:
                 log.error("lane.unreadable", session_key=str(lane.session), error=str(error))
                 await self._clock.sleep(RELOAD_SECONDS)
                 continue
-            for row in rows:
+            known = [row for row in rows if row.seq <= lane.ceiling]
+            for row in known:
                 lane.last_seq = row.seq
                 lane.waiting.append(lane.live.pop(row.seq) if row.seq in lane.live else self._restore(row))
-            lane.overflows = len(rows) == SCAN_SESSIONS or lane.missed != missed_before
-            if rows:
+            if len(rows) < SCAN_SESSIONS and lane.missed == missed_before:
+                lane.overflows, lane.ceiling = False, lane.last_seq
+            if known:
                 return True
         return False
 
 
 class _Lane:
-    """One session's queue. `overflows`: messages of it are in the store that are not in `waiting`."""
+    """One session's queue.
 
-    __slots__ = ("last_seq", "live", "missed", "overflows", "session", "waiting")
+    `overflows`: messages of it are in the store that are not in `waiting`. Rows above `ceiling` are left there: their
+    `receive()` is about to bring them here itself, with what only it knows of them.
+    """
+
+    __slots__ = ("ceiling", "last_seq", "live", "missed", "overflows", "session", "waiting")
 
     def __init__(self, session: SessionKey) -> None:
         self.session = session
@@ -181,13 +191,20 @@ class _Lane:
         self.overflows = False
         self.missed = 0
         self.last_seq = 0
+        self.ceiling = 0
         self.live: dict[int, Queued] = {}
+
+    def put_back(self, queued: Queued) -> None:
+        """Insert a message by its place in the order, instead of what was read of it from the store."""
+        self.waiting = [other for other in self.waiting if other.seq != queued.seq or not other.seq]
+        insort(self.waiting, queued, key=lambda item: item.seq)
 
     def overflow(self, queued: Queued) -> None:
         """Leave a message to the store; only if somebody waits for it in this process it is remembered too."""
         if not self.overflows:
-            self.last_seq = self.waiting[-1].seq
+            self.last_seq = max(self.last_seq, self.waiting[-1].seq)
         self.overflows = True
+        self.ceiling = max(self.ceiling, queued.seq)
         self.missed += 1
         if queued.ending is not None or queued.prepared is not None:
             self.live[queued.seq] = queued

@@ -226,6 +226,7 @@ async def test_a_message_that_fails_for_a_day_is_parked_and_its_lane_goes_on() -
                 await clock.advance(3_600)
                 hours += 1
             assert store.messages[1].attempts >= 8
+            assert kernel.channel.turn_adapter.results[0].failed_stage == "dispatch"
             assert hours >= 24
             store.fail("adopt", -1_000)
             assert kernel.agent.prompts == []

@@ -14,6 +14,7 @@ from openab_kernel.facts.turn import ChannelTurnResult, DispatchResult, InboundM
 from openab_kernel.interfaces.channel import PreparedTurn
 from openab_kernel.policies.retry import inbound_backoff, is_dead_letter
 from openab_kernel.stages.deliver import Delivery
+from openab_kernel.stages.finalize import finalize
 from openab_kernel.stages.inbound import Ending, Queued
 from openab_kernel.stages.ingest import answer
 from openab_kernel.stages.parts import Parts
@@ -69,8 +70,14 @@ class Turn:
         self.adopted = True
 
     async def release(self, queued: Queued, error: Exception) -> float | None:
-        """Give one message back. Seconds until it may be tried again; None: never, for it was set aside for a person,
-        or another turn has taken it."""
+        """Give one message back. Seconds until it may be tried again; None: never. It was set aside for a person, and
+        is finalized as failed, or another turn has taken it; whoever waits for it is told."""
+        delay_seconds = await self._release(queued, error)
+        if delay_seconds is None and queued.ending is not None:
+            queued.ending.set(self.result(queued, error), error)
+        return delay_seconds
+
+    async def _release(self, queued: Queued, error: Exception) -> float | None:
         now = epoch_ms(self._parts.clock.now())
         code = type(error).__name__
         try:
@@ -79,6 +86,8 @@ class Turn:
                 return None
             if is_dead_letter(attempts, now - queued.message.received_at):
                 await self._parts.store.park([queued.seq], f"failed:{code}")
+                log.error("message.parked", seq=queued.seq, reason=f"failed:{code}")
+                await finalize(queued.trail, self.result(queued, error), queued.on_finalize, self._parts.observers)
                 return None
         except StoreError as failed:
             log.error("release.failed", error=str(failed))
