@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         SendThrottled,
         SendUnknown,
         ShuttingDownError,
+        StoreError,
     )
     from openab_kernel.plugin_host.hookspecs import Services, Settings, hookimpl
     from openab_kernel.policies.channel_section import ChannelSection
@@ -44,6 +45,7 @@ _HOMES = {
         "SendThrottled",
         "SendUnknown",
         "ShuttingDownError",
+        "StoreError",
     ),
     "plugin_host.hookspecs": ("Services", "Settings", "hookimpl"),
     "policies.channel_section": ("ChannelSection",),
@@ -71,6 +73,7 @@ __all__ = [
     "Services",
     "Settings",
     "ShuttingDownError",
+    "StoreError",
     "SystemClock",
     "__version__",
     "build_context",

@@ -32,7 +32,7 @@ from openab_kernel.outbound.live import Live
 from openab_kernel.outbound.outbox import Outbox
 from openab_kernel.outbound.settings import OutboundSettings, ReactionsSettings
 from openab_kernel.pipeline import Pipeline
-from openab_kernel.plugin_host.hookspecs import Services
+from openab_kernel.plugin_host.hookspecs import Services, StoreFactory
 from openab_kernel.plugin_host.loader import LoadedPlugins, load_plugins
 from openab_kernel.policies.channel_section import admits_nobody
 from openab_kernel.redact import Redactor
@@ -201,7 +201,11 @@ def build(setup: Setup, *, interactive: bool = False, clock: Clock | None = None
 def _store(config: Config, plugins: LoadedPlugins, services: Services) -> Store:
     url = config.of(StoreSettings).url
     scheme = url.partition(":")[0]
-    factories = dict(thing for _, thing in plugins.call("register_stores", settings=config, services=services))
+    factories: dict[str, StoreFactory] = {}
+    for plugin, (name, factory) in plugins.call("register_stores", settings=config, services=services):
+        if name in factories:
+            raise PluginError(plugin, f"a store for {name}: is registered already", hook="register_stores")
+        factories[name] = factory
     if scheme not in factories:
         known = ", ".join(sorted(factories)) or "none"
         raise ConfigError([ConfigProblem("store.url", f"no store for {scheme}:", f"known schemes: {known}")])

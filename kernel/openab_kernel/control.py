@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from uuid import uuid4
+from secrets import token_hex
 
 import structlog
 
@@ -40,7 +40,7 @@ class Control:
         await self._outbox.enqueue(
             [
                 Intent(
-                    id=uuid4().hex,
+                    id=token_hex(16),
                     destination=message.destination,
                     kind="notice",
                     parts=(answer,),

@@ -148,6 +148,8 @@ class Lanes:
             self._idle = anyio.Event()
 
     def _take(self, lane: _Lane) -> list[Queued]:
+        if len(lane.waiting) == 1:
+            return [lane.waiting.pop()]
         policy = self._batch_policy(lane.waiting[0].message)
         chosen = next_batch([_waiting(queued) for queued in lane.waiting], policy)
         batch = [lane.waiting[index] for index in chosen]

@@ -14,8 +14,8 @@ run_turn   9 dispatch  10 deliver  11 finalize
 from __future__ import annotations
 
 from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any
-from uuid import uuid4
 
 import anyio
 import structlog
@@ -242,7 +242,8 @@ class Pipeline:
         if recorded is None:
             return await self._end(walk, "record", DUPLICATE)
         queued = Queued(
-            recorded,
+            recorded.seq,
+            recorded.message,
             walk.trail,
             on_finalize=(ready and ready.on_finalize) or walk.on_finalize,
             delivery=getattr(resolved, "delivery", None),
@@ -283,7 +284,7 @@ class Pipeline:
             message=message,
             queue_name=f"{message.channel}/{message.account_id or ''}",
             agent_id=message.session.agent_id,
-            dedupe_epoch=f"{message.received_at}#{uuid4().hex}" if message.proactive else "",
+            dedupe_epoch=f"{message.received_at}#{token_hex(16)}" if message.proactive else "",
             persisted_session_key=record_session_key(options, message.context.session_key, route_key),
             user_activity=message.internal_turn_source is None,
         )
@@ -297,7 +298,7 @@ class Pipeline:
         Until the turn is adopted, a fault of the kernel gives the messages back; from then on they are never
         prompted for again.
         """
-        turn = Turn(uuid4().hex, batch, self._parts)
+        turn = Turn(token_hex(16), batch, self._parts)
         structlog.contextvars.bind_contextvars(turn_id=turn.id, session_key=turn.anchor.session_key)
         stopped: Stopped | None = None
         failure: Exception | None = None
@@ -485,7 +486,7 @@ class Pipeline:
         trail = Trail(self._parts.observers, message.channel, message.account_id)
         trail.message_id, trail.session_key = message.message_id, message.session_key
         on_finalize = getattr(channel.turn_adapter, "on_finalize", None) if channel else None
-        return Queued(recorded, trail, on_finalize=on_finalize)
+        return Queued(recorded.seq, message, trail, on_finalize=on_finalize)
 
     def _now(self) -> int:
         return epoch_ms(self._parts.clock.now())

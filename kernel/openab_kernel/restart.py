@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
+from secrets import token_hex
 
 import structlog
 
@@ -36,7 +36,7 @@ def _is_owed_a_line(turn: InterruptedTurn) -> bool:
 
 def _notice(turn: InterruptedTurn) -> Intent:
     return Intent(
-        id=uuid4().hex,
+        id=token_hex(16),
         destination=turn.message.destination,
         kind="notice",
         parts=(FAILURE_LINES["restart"],),

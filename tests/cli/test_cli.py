@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
@@ -87,3 +88,11 @@ def test_disabled_plugin_is_not_listed(tmp_path):
 def test_plugin_that_failed_is_told_on_one_line_without_its_secrets():
     text = describe_plugin(PluginInfo("x", "openab-x", "1.0", "ValueError: Bearer canary-5f1c\nand more"))
     assert text == r"not loaded: ValueError: Bearer ***\nand more (openab-x 1.0)"
+
+
+def test_store_that_no_plugin_serves_is_named_with_those_that_are(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[gateway]\nurl = "ws://127.0.0.1:1"\n[agent]\ncommand = "cat"\n[store]\nurl = "postgresql://db/x"\n')
+    result = CliRunner().invoke(main, ["serve", "-c", str(config)])
+    assert result.exit_code == 2
+    assert "store.url: no store for postgresql:; known schemes: sqlite" in result.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -66,14 +67,14 @@ def message(message_id: str = "m1", **changes: Any) -> InboundMessage:
 
 def request(message_id: str = "m1", **changes: Any) -> RecordRequest:
     """A request to record `message(message_id)`; changes go to the request where it has such a field."""
-    own = {name: changes.pop(name) for name in list(changes) if name in RecordRequest.model_fields}
-    fields: dict[str, Any] = {
+    own = {field.name: changes.pop(field.name) for field in fields(RecordRequest) if field.name in changes}
+    given: dict[str, Any] = {
         "message": message(message_id, **changes),
         "queue_name": "discord",
         "agent_id": "main",
         "persisted_session_key": "agent:main:discord:bot:channel:c1",
     }
-    return RecordRequest(**{**fields, **own})
+    return RecordRequest(**{**given, **own})
 
 
 async def record(store: Store, message_id: str = "m1", **changes: Any) -> int:

@@ -37,12 +37,10 @@ def test_home_folder_is_asked_for_when_the_path_is(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("url", "complaint"),
     [
-        ("postgresql://db/openab", "postgresql comes later; use sqlite:///PATH"),
-        ("postgres://db/openab", "postgresql comes later; use sqlite:///PATH"),
-        ("mysql://db/openab", r"unknown kind of store 'mysql'; use sqlite:///PATH \(postgresql comes later\)"),
-        ("state.db", "unknown kind of store 'state.db'; use sqlite:///PATH"),
-        ("", "unknown kind of store ''; use sqlite:///PATH"),
-        ("sqlite://state.db", "unknown kind of store 'sqlite'; use sqlite:///PATH"),
+        ("state.db", "no URL of a store; use sqlite:///PATH"),
+        ("", "no URL of a store; use sqlite:///PATH"),
+        ("://state.db", "no URL of a store; use sqlite:///PATH"),
+        ("sqlite://state.db", "a host is no file; use sqlite:///PATH"),
         ("sqlite:///", "the path of a file is missing"),
         ("sqlite:///var/", "the path of a file is missing"),
         ("sqlite:///:memory:", "the path of a file is missing"),
@@ -51,6 +49,10 @@ def test_home_folder_is_asked_for_when_the_path_is(monkeypatch: pytest.MonkeyPat
 def test_url_that_names_no_file_is_refused_with_the_way_out(url: str, complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
         StoreSettings(url=url)
+
+
+def test_scheme_of_a_plugin_is_left_to_the_plugin() -> None:
+    assert StoreSettings(url="mysql://db/openab").url == "mysql://db/openab"
 
 
 def test_unknown_key_is_refused() -> None:

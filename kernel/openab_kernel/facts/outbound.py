@@ -1,7 +1,11 @@
-"""What is to be sent, and the proof that it was (outbound.md 1, 4, 7)."""
+"""What is to be sent, and the proof that it was (outbound.md 1, 4, 7).
+
+What the kernel makes anew for every send, and nobody stores, is a dataclass.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
@@ -70,14 +74,15 @@ class Intent(Facts):
     reply_to_id: str | None = None
 
 
-class TextSend(Facts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextSend:
     """One platform call that an adapter is asked to make (outbound.md 4).
 
     `idempotency_key` is the same for every attempt at the same part.
     """
 
     destination: Destination
-    text: str = Field(repr=False)
+    text: str = field(repr=False)
     idempotency_key: str
     part_index: int
     part_count: int
@@ -114,7 +119,8 @@ class Receipt(Facts):
     raw: Any = None
 
 
-class PartOutcome(Facts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartOutcome:
     """What became of one part. `code` is the platform's or the kernel's own reason."""
 
     index: int
@@ -123,12 +129,10 @@ class PartOutcome(Facts):
     code: str | None = None
 
 
-class IntentOutcome(Facts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntentOutcome:
     """What became of one intent, part by part."""
 
     intent_id: str
     kind: PayloadKind
     parts: tuple[PartOutcome, ...]
-
-    def count(self, status: str) -> int:
-        return sum(part.status == status for part in self.parts)

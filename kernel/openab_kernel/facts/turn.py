@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import Field
@@ -75,7 +76,8 @@ class InboundMessage(Facts):
     reply_to_id: str | None = None
 
 
-class RecordedMessage(Facts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedMessage:
     """An inbound message that is on disk. `seq` is its place in the order of arrival over the whole store."""
 
     seq: int
@@ -115,7 +117,7 @@ class DeliveryCounts(Facts):
 class SettledReceipt(Facts):
     """How the sends of a turn ended: part outcomes counted for each kind of payload."""
 
-    counts: dict[str, dict[str, int]] = Field(default={})
+    counts: dict[str, dict[str, int]] = Field(default_factory=dict)
     any_visible_delivered: bool = False
 
 

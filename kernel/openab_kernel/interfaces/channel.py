@@ -57,7 +57,7 @@ class RoutedPlan(Facts):
     provider: str | None = None
     surface: str | None = None
     channel_context: Any = None
-    extra: dict[str, Any] = Field(default={})
+    extra: dict[str, Any] = Field(default_factory=dict)
     delivery: Any = Field(default=None, exclude=True)
     admission: Admission | None = None
 

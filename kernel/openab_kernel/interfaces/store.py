@@ -8,6 +8,7 @@ the same contract tests.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from anyio.abc import TaskStatus
@@ -27,7 +28,8 @@ class AgentSessionRow(Facts):
     cwd: str
 
 
-class RecordRequest(Facts):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordRequest:
     """What record writes in one transaction (turn-kernel.md 3.2).
 
     `dedupe_epoch` is "" for a person's message and the time of admission for a proactive one, which is judged by

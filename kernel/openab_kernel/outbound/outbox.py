@@ -7,6 +7,7 @@ whose head waits holds up no other. Custody here ends with the process: the dura
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 
 import anyio
@@ -27,7 +28,7 @@ from openab_kernel.facts.outbound import (
 from openab_kernel.interfaces.message_adapter import MessageAdapter
 from openab_kernel.outbound.channels import Channels
 from openab_kernel.policies.retry import send_backoff
-from openab_kernel.serial import SerialWorkers
+from openab_kernel.serial import Promise, SerialWorkers, fulfil, promise
 
 log = structlog.get_logger("openab_kernel.outbox")
 
@@ -38,24 +39,17 @@ def part_key(intent_id: str, part_index: int) -> str:
 
 
 class Owed:
-    """One intent in custody. Owned by the outbox; others may only wait."""
+    """One intent in custody. Owned by the outbox; one other task may wait for its end."""
 
     def __init__(self, intent: Intent) -> None:
         self.intent = intent
         self.withdrawn: str | None = None
         self.pause: CancelScope | None = None
-        self._outcome: IntentOutcome | None = None
-        self._settled = anyio.Event()
+        self.outcome: Promise[IntentOutcome] = promise()
 
     async def settled(self) -> IntentOutcome:
         """What became of every part, once that is known."""
-        await self._settled.wait()
-        assert self._outcome is not None
-        return self._outcome
-
-    def settle(self, outcome: IntentOutcome) -> None:
-        self._outcome = outcome
-        self._settled.set()
+        return await self.outcome
 
 
 class Outbox:
@@ -107,7 +101,7 @@ class Outbox:
             if owed.withdrawn is not None:
                 outcomes.append(PartOutcome(index=index, status="suppressed", code=owed.withdrawn))
             elif abandoned is not None:
-                outcomes.append(abandoned.model_copy(update={"index": index}))
+                outcomes.append(replace(abandoned, index=index))
             elif channel is None:
                 outcomes.append(self._parked(owed, index, "channel_missing"))
             else:
@@ -116,7 +110,7 @@ class Outbox:
                 abandoned = outcome if abandons else None
         del self._open[owed.intent.id]
         intent = owed.intent
-        owed.settle(IntentOutcome(intent_id=intent.id, kind=intent.kind, parts=tuple(outcomes)))
+        fulfil(owed.outcome, IntentOutcome(intent_id=intent.id, kind=intent.kind, parts=tuple(outcomes)))
 
     async def _send_part(self, adapter: MessageAdapter, owed: Owed, index: int) -> tuple[PartOutcome, bool]:
         """Try one part until it is settled. True beside it: the destination is refused, the rest has no chance."""

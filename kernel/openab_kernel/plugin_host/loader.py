@@ -85,11 +85,19 @@ class LoadedPlugins:
         """
         sections: dict[str, type[BaseModel]] = {}
         owners: dict[str, str] = {}
-        for plugin, (section, model) in self.call("plugin_settings"):
+        for plugin, declared in self.call("plugin_settings"):
+            section, model = _section(plugin, declared)
             if section in sections:
                 raise PluginError(plugin, f"section [{section}] belongs to plugin {owners[section]} already")
             sections[section], owners[section] = model, plugin
         return sections
+
+
+def _section(plugin: str, declared: Any) -> tuple[str, type[BaseModel]]:
+    match declared:
+        case (str(section), type() as model) if issubclass(model, BaseModel):
+            return section, model
+    raise PluginError(plugin, "gave no pair of a section's name and its model", hook="plugin_settings")
 
 
 def load_plugins(

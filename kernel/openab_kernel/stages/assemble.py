@@ -18,6 +18,8 @@ from openab_kernel.facts.message import (
 )
 
 OCTETS = "application/octet-stream"
+NO_COMMAND = CommandTurn(source="message", kind="normal", authorized=False)
+NO_SUPPLEMENT = SupplementalContextFacts()
 
 PROTECTED = frozenset({
     "from", "from_", "to", "session_key", "agent_id", "dm_scope", "account_id", "parent_session_key",
@@ -68,7 +70,7 @@ def build_context(facts: ContextFacts) -> FinalizedMsgContext:
             raise ValueError(f"extra: {key} is a routing, identity or authority field; give it in its own facts")
     values: dict[str, Any] = {"finalized": FINALIZED}
     for part in (_text, _route, _supplement, _conversation, _sender, _mentions, _media):
-        values.update((key, value) for key, value in part(facts).items() if value is not None)
+        values |= part(facts)
     values.update(facts.extra)
     return FinalizedMsgContext(**values)
 
@@ -82,7 +84,10 @@ def _lf(text: str | None) -> str | None:
 
 
 def _first(*values: Any) -> Any:
-    return next((value for value in values if value is not None), None)
+    for value in values:
+        if value is not None:
+            return value
+    return None
 
 
 def _text(facts: ContextFacts) -> dict[str, Any]:
@@ -126,13 +131,13 @@ def _route(facts: ContextFacts) -> dict[str, Any]:
 
 def _supplement(facts: ContextFacts) -> dict[str, Any]:
     """Quote, forwarded, thread and structured context. What route and reply plan say stays."""
-    found = facts.supplemental or SupplementalContextFacts()
+    found = facts.supplemental or NO_SUPPLEMENT
     quote, forwarded, thread = found.quote, found.forwarded, found.thread
     values: dict[str, Any] = {
         "reply_to_id": _first(facts.reply.reply_to_id, quote.id if quote else None),
         "reply_to_id_full": _first(facts.reply.reply_to_id_full, quote.full_id if quote else None),
         "group_system_prompt": _lf(found.group_system_prompt),
-        "structured_context": _structured(found) or None,
+        "structured_context": _structured(found),
     }
     if quote:
         values.update(reply_to_body=_lf(quote.body), reply_to_sender=quote.sender, reply_to_is_quote=quote.is_quote)
@@ -205,7 +210,7 @@ def _command_authorized(facts: ContextFacts) -> bool:
 def _command_turn(facts: ContextFacts) -> CommandTurn:
     command = facts.command
     if command is None or command.kind == "normal":
-        return CommandTurn(source="message", kind="normal", authorized=False)
+        return NO_COMMAND
     authorized = command.authorized if command.authorized is not None else _command_authorized(facts)
     return CommandTurn(
         source=command.kind, kind=command.kind, authorized=authorized, name=command.name, body=command.body

@@ -7,7 +7,7 @@ stays, and a person gets at most one plain line about it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from uuid import uuid4
+from secrets import token_hex
 
 import structlog
 
@@ -118,7 +118,7 @@ class Delivery:
     async def settle(self) -> SendError | None:
         """Wait for the end of every send, and take the signs of work away. The error that a refusal amounts to."""
         await self.sent.settle()
-        failed, delivered = self.sent.count("failed"), self.sent.count("delivered")
+        failed, delivered = self.sent.counts["failed"], self.sent.counts["delivered"]
         if self._status is not None:
             self._status.end(failed=self.cause is not None or failed > 0)
         if not failed:
@@ -130,7 +130,7 @@ class Delivery:
     def outcome(self) -> TurnOutcome:
         if self._is_cancelled:
             return "cancelled"
-        if self.cause is not None or self.sent.count("failed"):
+        if self.cause is not None or self.sent.counts["failed"]:
             return "failed"
         return "done" if self.sent.outcomes else "silent"
 
@@ -181,7 +181,7 @@ class Delivery:
 
     def _intent(self, kind: PayloadKind, parts: tuple[str, ...], reply_to_id: str | None = None) -> Intent:
         return Intent(
-            id=uuid4().hex,
+            id=token_hex(16),
             destination=self._anchor.destination,
             kind=kind,
             parts=parts,
@@ -192,24 +192,27 @@ class Delivery:
 
 
 class Sent:
-    """The sends of one turn: those in the outbox's custody, and how they ended."""
+    """The sends of one turn: those in the outbox's custody, how they ended, and the parts counted by their end."""
 
     def __init__(self, owed: Sequence[Owed] = ()) -> None:
-        self.owed = list(owed)
+        self.owed = owed
         self.outcomes: list[IntentOutcome] = []
+        self.counts = {"delivered": 0, "failed": 0, "unknown": 0, "suppressed": 0}
 
     async def settle(self) -> None:
         """Wait until every part in the outbox has its end."""
         for item in self.owed:
-            self.outcomes.append(await item.settled())
+            self.add(await item.settled())
 
-    def count(self, status: str) -> int:
-        return sum(outcome.count(status) for outcome in self.outcomes)
+    def add(self, outcome: IntentOutcome) -> None:
+        self.outcomes.append(outcome)
+        for part in outcome.parts:
+            self.counts[part.status] += 1
 
     def result(self) -> DispatchResult:
         """What became of the agent's payloads; notices of ours do not count."""
         settled: dict[str, dict[str, int]] = {}
-        counts = dict.fromkeys(("tool", "block", "final"), 0)
+        counts = {"tool": 0, "block": 0, "final": 0}
         for outcome in self.outcomes:
             if outcome.kind == "notice":
                 continue
@@ -242,7 +245,7 @@ async def hand_over(adapter: DeliveryAdapter, intents: Sequence[Intent], sent: S
                 if visible
                 else PartOutcome(index=index, status="suppressed", code="no_visible_result")
             )
-        sent.outcomes.append(IntentOutcome(intent_id=intent.id, kind=intent.kind, parts=tuple(outcomes)))
+        sent.add(IntentOutcome(intent_id=intent.id, kind=intent.kind, parts=tuple(outcomes)))
 
 
 def failure_cause(failure: Exception | None) -> FailureCause | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from secrets import token_hex
 from typing import Any
-from uuid import uuid4
 
 import anyio
 
@@ -15,7 +15,7 @@ from openab_kernel.facts.conversation import SessionKey
 from openab_kernel.facts.event import NormalizedTurnInput
 from openab_kernel.facts.message import InboundMediaFacts
 from openab_kernel.facts.outbound import Destination
-from openab_kernel.facts.turn import ChannelTurnResult, InboundMessage, RecordedMessage
+from openab_kernel.facts.turn import ChannelTurnResult, InboundMessage
 from openab_kernel.interfaces.channel import AssembledTurn, Channel, PreparedTurn, RoutedPlan
 from openab_kernel.policies.session_key import given_key
 from openab_kernel.stages.assemble import ContextFacts, build_context
@@ -53,22 +53,14 @@ class Queued:
     After a restart nothing but the record is left: `delivery`, `prepared` and `ending` are None.
     """
 
-    recorded: RecordedMessage
+    seq: int
+    message: InboundMessage
     trail: Trail
     on_finalize: OnFinalize | None = None
     delivery: Any = None
     prepared: PreparedTurn | None = None
     load_media: MediaLoader | None = None
     ending: Ending | None = None
-    raw: Any = field(default=None, repr=False)
-
-    @property
-    def message(self) -> InboundMessage:
-        return self.recorded.message
-
-    @property
-    def seq(self) -> int:
-        return self.recorded.seq
 
 
 def message_of_plan(
@@ -146,7 +138,7 @@ def message_of_turn(
 ) -> InboundMessage:
     """The message of a turn that the channel has made ready itself."""
     context = turn.ctx_payload
-    message_id = turn.message_id or context.message_sid or uuid4().hex
+    message_id = turn.message_id or context.message_sid or token_hex(16)
     thread_id = _thread_id(context, None)
     source = turn.record.internal_turn_source if turn.record else None
     return InboundMessage(

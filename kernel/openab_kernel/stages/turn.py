@@ -9,16 +9,14 @@ import structlog
 from openab_kernel.clock import epoch_ms
 from openab_kernel.errors import PartialDeliveryError, SendError, StoreError
 from openab_kernel.facts.admission import Admission
-from openab_kernel.facts.conversation import SessionKey
-from openab_kernel.facts.turn import ChannelTurnResult, DispatchResult, InboundMessage, Stage, TurnSummary
+from openab_kernel.facts.turn import ChannelTurnResult, DispatchResult, Stage, TurnSummary
 from openab_kernel.interfaces.channel import PreparedTurn
 from openab_kernel.policies.retry import inbound_backoff, is_dead_letter
 from openab_kernel.stages.deliver import Delivery
 from openab_kernel.stages.finalize import finalize
-from openab_kernel.stages.inbound import Ending, Queued
+from openab_kernel.stages.inbound import Queued
 from openab_kernel.stages.ingest import answer
 from openab_kernel.stages.parts import Parts
-from openab_kernel.stages.trail import Trail
 
 log = structlog.get_logger("openab_kernel.turn")
 
@@ -27,35 +25,21 @@ class Turn:
     """Owned by the task that runs it. `anchor` is the newest message: its reply plan says where the answer goes."""
 
     def __init__(self, turn_id: str, batch: list[Queued], parts: Parts) -> None:
+        newest = batch[-1]
         self.id = turn_id
         self.batch = batch
+        self.anchor = newest.message
+        self.session = newest.message.session
+        self.trail = newest.trail
+        self.ending = newest.ending
+        self.prepared = newest.prepared
         self.adopted = False
         self.dispatch_result: DispatchResult | None = None
-        self.delivery = Delivery(turn_id, [queued.message for queued in batch], batch[-1].delivery, parts)
+        self.delivery = Delivery(turn_id, [queued.message for queued in batch], newest.delivery, parts)
         self._parts = parts
         self._began = parts.clock.monotonic()
         for queued in batch:
             queued.trail.turn_id = turn_id
-
-    @property
-    def anchor(self) -> InboundMessage:
-        return self.batch[-1].message
-
-    @property
-    def session(self) -> SessionKey:
-        return self.anchor.session
-
-    @property
-    def trail(self) -> Trail:
-        return self.batch[-1].trail
-
-    @property
-    def ending(self) -> Ending | None:
-        return self.batch[-1].ending
-
-    @property
-    def prepared(self) -> PreparedTurn | None:
-        return self.batch[-1].prepared
 
     async def adopt(self) -> None:
         """Mark the messages taken and the turn started: from here they are never prompted for again.
@@ -141,9 +125,9 @@ class Turn:
             mode="text",
             bubbles=sum(owed.intent.kind == "final" for owed in sent.owed),
             parts=sum(len(outcome.parts) for outcome in sent.outcomes),
-            delivered=sent.count("delivered"),
-            unknown=sent.count("unknown"),
-            failed=sent.count("failed"),
+            delivered=sent.counts["delivered"],
+            unknown=sent.counts["unknown"],
+            failed=sent.counts["failed"],
             elapsed_ms=int((self._parts.clock.monotonic() - self._began) * 1000),
             cause=self.delivery.cause,
         )

@@ -23,11 +23,13 @@ class StoreSettings(BaseModel):
     @field_validator("url")
     @classmethod
     def _check_url(cls, url: str) -> str:
-        scheme = url.partition(":")[0]
-        if scheme in {"postgresql", "postgres"}:
-            raise ValueError("postgresql comes later; use sqlite:///PATH")
+        scheme, separator, _ = url.partition("://")
+        if not separator or not scheme:
+            raise ValueError("no URL of a store; use sqlite:///PATH")
+        if scheme != "sqlite":
+            return url  # the scheme of a plugin, or of none: that is seen when the store is made
         if not url.startswith(SQLITE):
-            raise ValueError(f"unknown kind of store {scheme!r}; use sqlite:///PATH (postgresql comes later)")
+            raise ValueError("a host is no file; use sqlite:///PATH")
         if url == SQLITE or url.endswith(("/", ":memory:")):
             raise ValueError("the path of a file is missing; use sqlite:///PATH")
         return url

@@ -29,7 +29,7 @@ from openab_kernel.storage.lock import StoreLock
 from openab_kernel.storage.migrations import migrate, set_journal
 from openab_kernel.storage.recent import RecentMessages
 from openab_kernel.storage.retention import KEPT_ROWS, Retention
-from openab_kernel.storage.wakeup import Loop
+from openab_kernel.storage.wakeup import loop_caller
 from openab_kernel.storage.writer import Writer
 
 LOCK_RETRY_SECONDS = 0.1
@@ -128,7 +128,7 @@ class SqliteStore:
 
     async def _serve(self, connection: sqlite3.Connection, task_status: TaskStatus[None]) -> None:
         """Until cancelled; what was handed over by then is still written."""
-        self._writer = Writer(connection, Loop())
+        self._writer = Writer(connection, loop_caller())
         async with anyio.create_task_group() as group:
             group.start_soon(_run_thread, self._writer.work)
             task_status.started()
@@ -142,7 +142,7 @@ class SqliteStore:
         if self._writer is None or self._writer.is_closed:
             raise StoreError(f"store {self._path}: not open")
         job = self._writer.put(operation, args)
-        await job.settled.wait()
+        await job.settled
         if isinstance(job.error, sqlite3.Error):
             raise store_error(self._path, job.error) from job.error
         if job.error is not None:

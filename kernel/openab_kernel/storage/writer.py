@@ -13,7 +13,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from openab_kernel.storage.wakeup import Loop, Signal
+from openab_kernel.serial import fulfil, promise
 
 
 class Job:
@@ -21,10 +21,10 @@ class Job:
 
     __slots__ = ("args", "error", "operation", "settled", "value")
 
-    def __init__(self, operation: Callable[..., Any], args: tuple[Any, ...], settled: Signal) -> None:
+    def __init__(self, operation: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self.operation = operation
         self.args = args
-        self.settled = settled
+        self.settled = promise()
         self.value: Any = None
         self.error: Exception | None = None
 
@@ -37,12 +37,12 @@ class Writer:
 
     Args:
         connection: In autocommit mode. `work` owns it while it runs.
-        loop: Is woken once a transaction, to settle its operations in their order.
+        call_soon: From `loop_caller`. Called once a transaction; settles its operations in their order.
     """
 
-    def __init__(self, connection: sqlite3.Connection, loop: Loop) -> None:
+    def __init__(self, connection: sqlite3.Connection, call_soon: Callable[..., Any]) -> None:
         self._connection = connection
-        self._loop = loop
+        self._call_soon = call_soon
         self._gathered: list[Job] = []
         self._handed_over: SimpleQueue[list[Job]] = SimpleQueue()
         self.is_closed = False
@@ -50,16 +50,16 @@ class Writer:
 
     def put(self, operation: Callable[..., Any], args: tuple[Any, ...]) -> Job:
         """Called on the loop, not after `close`."""
-        job = Job(operation, args, self._loop.new_signal())
+        job = Job(operation, args)
         if not self._gathered:
-            self._loop.call_soon(self._hand_over)
+            self._call_soon(self._hand_over)
         self._gathered.append(job)
         return job
 
     def close(self) -> None:
         """Let `work` end when all that was put in is done. Called on the loop."""
         self.is_closed = True
-        self._loop.call_soon(self._handed_over.put, [])
+        self._call_soon(self._handed_over.put, [])
 
     def _hand_over(self) -> None:
         gathered, self._gathered = self._gathered, []
@@ -69,7 +69,7 @@ class Writer:
         """The thread. Sleeps while there is nothing to do."""
         while batch := self._take():
             self._commit(batch)
-            self._loop.call_soon(_settle, batch)
+            self._call_soon(_settle, batch)
 
     def _take(self) -> list[Job]:
         """All that waits, at least one operation; none means closed."""
@@ -110,4 +110,4 @@ class Writer:
 
 def _settle(batch: Sequence[Job]) -> None:
     for job in batch:
-        job.settled.set()
+        fulfil(job.settled, None)

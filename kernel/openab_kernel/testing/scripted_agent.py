@@ -2,8 +2,7 @@
 
 ```python
 agent = ScriptedAgent(tmp_path, turns=[[chunk("on it"), gate("go"), chunk(", done")], [die()]])
-kernel = make_kernel(agent_command=agent.command)
-...
+...                                 # run `agent.command` as [agent] command and args, or in an AcpAgent
 await agent.until_at("go")          # the agent has come that far
 agent.release("go")                 # and may go on
 assert agent.prompts[0] == [...]    # what it was asked
