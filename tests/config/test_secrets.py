@@ -62,7 +62,7 @@ def test_shown_configuration_shows_no_token(load_text):
         f'[http]\nlisten = 5\ntoken = "{CANARY}"',
         f'[agent.env]\nX = ["{CANARY}"]',
         f'[agent]\npermission = 3\nenv = {{ A = "{CANARY}" }}',
-        f'[store]\nurl = "mysql://me:{CANARY}@h/x"',
+        f'[store]\nurl = "sqlite://me:{CANARY}@h/x"',
         f'[discord]\nbot_token = "{CANARY}"\nbot_tokn = "{CANARY}"',
         f'bot_token = "{CANARY}"',
         f'[gateway]\ntoken = "{CANARY}',
