@@ -92,7 +92,9 @@ def test_plugin_that_failed_is_told_on_one_line_without_its_secrets():
 
 def test_store_that_no_plugin_serves_is_named_with_those_that_are(tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
-    config.write_text('[gateway]\nurl = "ws://127.0.0.1:1"\n[agent]\ncommand = "cat"\n[store]\nurl = "postgresql://db/x"\n')
+    config.write_text(
+        '[gateway]\nurl = "ws://127.0.0.1:1"\n[agent]\ncommand = "cat"\n[store]\nurl = "postgresql://db/x"\n'
+    )
     result = CliRunner().invoke(main, ["serve", "-c", str(config)])
     assert result.exit_code == 2
     assert "store.url: no store for postgresql:; known schemes: sqlite" in result.stderr

@@ -290,3 +290,24 @@ def test_the_demo_answers_what_a_pipe_says() -> None:
     hello, *answers = run.stdout.split("\n\n")[0], *run.stdout.splitlines()[-2:]
     assert hello.startswith("Hello! I am the built-in demo agent")
     assert answers == ["I looked it up: it is there.", "You said: is it you?"]
+
+
+async def test_a_broken_plugin_and_its_section_keep_nobody_from_being_answered(
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, serve: Any, tmp_path: Path
+) -> None:
+    """case P-01"""
+    info = tmp_path / "site" / "broken_dist-1.2.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-dist\nVersion: 1.2\n")
+    (info / "entry_points.txt").write_text("[openab_kernel.plugins]\nbroken = no_such_module\n")
+    path = config(make_agent([chunk("answer")]), "[quite_another_thing]\nkey = 1")
+    with serve(path, env={"PYTHONPATH": str(tmp_path / "site")}) as service:
+        await gateway.arrival()
+        await gateway.send(event())
+        assert await texts(gateway, 1) == ["answer"]
+        service.terminate()
+        assert service.wait() == 0
+        failed = next(line for line in service.lines if line["event"] == "plugin.failed")
+        assert (failed["plugin"], failed["distribution"]) == ("broken", "broken-dist")
+        ignored = [line["section"] for line in service.lines if line["event"] == "config.ignored"]
+        assert ignored == ["quite_another_thing"]
