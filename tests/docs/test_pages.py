@@ -7,7 +7,7 @@ import tomllib
 from itertools import product
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 from urllib.parse import urlsplit
 
 import pytest
@@ -191,7 +191,7 @@ def test_every_ending_of_a_turn_is_explained() -> None:
 
 def test_every_ending_of_a_part_is_explained() -> None:
     rows = rows_below("life-of-a-message.md", "A send")[1:]
-    statuses = get_args(PartOutcome.model_fields["status"].annotation)
+    statuses = get_args(get_type_hints(PartOutcome)["status"])
     assert sorted(in_code(row[0])[0] for row in rows) == sorted(statuses)
 
 

@@ -178,7 +178,7 @@ def test_an_admission_without_its_reason_is_refused() -> None:
         as_admission({"kind": "drop"})
 
 
-ORDERED = [Dispatch(), ObserveOnly(reason="o"), Handled(reason="h"), Drop(reason="d")]
+ORDERED: list[admission.Admission] = [Dispatch(), ObserveOnly(reason="o"), Handled(reason="h"), Drop(reason="d")]
 
 
 @pytest.mark.parametrize("low", range(4))

@@ -82,7 +82,7 @@ def test_broken_plugins_are_named_with_package_and_cause_and_the_good_one_works(
 def test_an_operator_may_ask_for_a_hard_stop(site: Path) -> None:
     """case P-01"""
     install(site, "z_missing", None)
-    with pytest.raises(PluginError, match="plugin z_missing: .*No module named"):
+    with pytest.raises(PluginError, match=r"plugin z_missing: .*No module named"):
         load_plugins([], strict=True)
 
 

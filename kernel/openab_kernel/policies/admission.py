@@ -136,7 +136,7 @@ def _group_sender(facts: AdmissionFacts, policy: AccessPolicy) -> tuple[bool, st
             return True, "group_policy_open"
         case "allowlist" if not policy.group_allow_from:
             return False, "group_policy_empty_allowlist"
-        case "allowlist":
+        case _:
             allowed = facts.sender_id in policy.group_allow_from
             return allowed, "group_policy_allowed" if allowed else "group_policy_not_allowlisted"
 

@@ -25,7 +25,7 @@ def _direct_key(
             return SessionKey(agent_id, dm_scope, None, None, "direct", peer, thread_id)
         case "per-channel-peer":
             return SessionKey(agent_id, dm_scope, channel, None, "direct", peer, thread_id)
-        case "per-account-channel-peer":
+        case _:
             return SessionKey(agent_id, dm_scope, channel, account_id or "default", "direct", peer, thread_id)
 
 
