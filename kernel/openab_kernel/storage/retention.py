@@ -36,7 +36,7 @@ class Retention:
         self._inserts: Counter[str] = Counter()
 
     def count_insert(self, connection: sqlite3.Connection, queue_name: str) -> None:
-        """To be called once for each insert, in its transaction."""
+        """To be called once for each insert, in its transaction. One that is undone and made again may count twice."""
         self._inserts[queue_name] += 1
         if self._inserts[queue_name] >= PRUNE_EVERY:
             self._inserts[queue_name] = 0

@@ -32,8 +32,8 @@ class Job:
 class Writer:
     """Takes operations from the loop and runs those that wait as one transaction.
 
-    Each operation stands in a savepoint of its own, so that one that raises undoes itself alone. What breaks the
-    transaction breaks it for all that are in it, and nothing of it is written.
+    An operation that raises undoes itself alone: the transaction is begun again, with a savepoint around each of them.
+    What breaks the transaction breaks it for all that are in it, and nothing of it is written.
 
     Args:
         connection: In autocommit mode. `work` owns it while it runs.
@@ -85,27 +85,42 @@ class Writer:
         execute = self._connection.execute
         try:
             execute("BEGIN IMMEDIATE")
-            for job in batch:
-                self._apply(job)
+            if not self._run(batch):
+                execute("BEGIN IMMEDIATE")
+                self._run_guarded(batch)
             execute("COMMIT")
             self.commits += 1
         except Exception as error:
-            with suppress(sqlite3.Error):  # rolled back already
-                execute("ROLLBACK")
+            self._roll_back()
             for job in batch:
                 job.error = error
 
-    def _apply(self, job: Job) -> None:
-        execute = self._connection.execute
-        execute("SAVEPOINT operation")
+    def _run(self, batch: Sequence[Job]) -> bool:
+        """False: one of them raised, and all are undone. That is rare, and savepoints double the statements."""
         try:
-            job.value = job.operation(self._connection, *job.args)
-        except Exception as error:
-            if not self._connection.in_transaction:
-                raise  # a full disk, among others, makes SQLite roll back everything
-            execute("ROLLBACK TO operation")
-            job.error = error
-        execute("RELEASE operation")
+            for job in batch:
+                job.value = job.operation(self._connection, *job.args)
+        except Exception:
+            self._roll_back()
+            return False
+        return True
+
+    def _run_guarded(self, batch: Sequence[Job]) -> None:
+        execute = self._connection.execute
+        for job in batch:
+            execute("SAVEPOINT operation")
+            try:
+                job.value = job.operation(self._connection, *job.args)
+            except Exception as error:
+                if not self._connection.in_transaction:
+                    raise  # a full disk, among others, makes SQLite roll back everything
+                execute("ROLLBACK TO operation")
+                job.error = error
+            execute("RELEASE operation")
+
+    def _roll_back(self) -> None:
+        with suppress(sqlite3.Error):  # rolled back already
+            self._connection.execute("ROLLBACK")
 
 
 def _settle(batch: Sequence[Job]) -> None:
