@@ -13,7 +13,6 @@ run_turn   9 dispatch  10 deliver  11 finalize
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any
 
@@ -23,8 +22,8 @@ from anyio.abc import TaskStatus
 
 from openab_kernel.clock import epoch_ms
 from openab_kernel.control import Control
-from openab_kernel.errors import AgentError, LifecycleMismatchError, ShuttingDownError, StoreError
-from openab_kernel.facts.admission import Admission, Dispatch, Drop, Handled, strictest
+from openab_kernel.errors import AgentError, ShuttingDownError, StoreError
+from openab_kernel.facts.admission import Admission, Drop, Handled, strictest
 from openab_kernel.facts.agent_update import Stopped
 from openab_kernel.facts.event import NormalizedTurnInput
 from openab_kernel.facts.turn import ChannelTurnResult, InboundMessage, RecordedMessage, Stage
@@ -37,65 +36,34 @@ from openab_kernel.interfaces.channel import (
     RoutedPlan,
     TurnAdapter,
 )
-from openab_kernel.interfaces.store import RecordRequest
 from openab_kernel.lanes import Lanes, refuse_reentry
 from openab_kernel.policies.commands import ControlCommand
 from openab_kernel.stages.authorize import authorize
 from openab_kernel.stages.classify import MESSAGE, classify
 from openab_kernel.stages.dispatch import dispatch, fetch
-from openab_kernel.stages.finalize import OnFinalize, finalize
+from openab_kernel.stages.finalize import finalize
 from openab_kernel.stages.inbound import Ending, Queued, message_of_plan, message_of_turn, session_of_turn
 from openab_kernel.stages.ingest import answer, ingest
 from openab_kernel.stages.parts import Parts
 from openab_kernel.stages.preflight import NOTHING, look, preflight
-from openab_kernel.stages.record import record, record_session_key, run_after
+from openab_kernel.stages.record import record, record_request, run_after
 from openab_kernel.stages.resolve import resolve, route
 from openab_kernel.stages.trail import LogCallback, Trail
 from openab_kernel.stages.triage import triage
-from openab_kernel.stages.turn import Turn, dispatch_prepared, first_error, tell_skipped
+from openab_kernel.stages.turn import (
+    AdoptionLifecycle,
+    Turn,
+    check_lifecycle,
+    dispatch_prepared,
+    first_error,
+    tell_skipped,
+)
+from openab_kernel.stages.walk import Received, Walk
 
 log = structlog.get_logger("openab_kernel.pipeline")
 
-DISPATCH = Dispatch()
 NOT_FOR_US = Drop(reason="ingest-null")
 DUPLICATE = Drop(reason="dedupe")
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """How `receive` ended: with a result, or with a turn still to come, which `ending` waits for."""
-
-    result: ChannelTurnResult | None = None
-    ending: Ending | None = None
-    immediate_ack: bool = False
-
-    async def wait(self) -> ChannelTurnResult:
-        """The result, now or when the turn has ended; what the turn raised is raised here."""
-        if self.ending is not None:
-            return await self.ending.wait()
-        assert self.result is not None
-        return self.result
-
-
-@dataclass(slots=True)
-class Walk:
-    """One message on its way through `receive`, and the strictest admission it has met so far."""
-
-    channel: Channel | None
-    trail: Trail
-    on_finalize: OnFinalize | None
-    wait: bool
-    admission: Admission = DISPATCH
-    immediate_ack: bool = False
-
-    def is_ended_by(self, admission: Admission | None) -> bool:
-        """Take the admission into account: does it end the message here?"""
-        self.admission = strictest(self.admission, admission)
-        return self.admission.kind in ("drop", "handled")
-
-
-class AdoptionLifecycle:
-    """What a prepared turn may declare: that the kernel, which made this object, marks its messages as adopted."""
 
 
 class Pipeline:
@@ -177,7 +145,7 @@ class Pipeline:
             return await self._end(walk, "resolve", resolved)
         if isinstance(resolved, RoutedPlan):
             resolved = route(resolved, channel)
-        self._widen(walk, adapter, resolved.admission)
+        walk.widen(adapter, resolved.admission)
         if walk.is_ended_by(resolved.admission):
             return await self._end(walk, "resolve")
         trail.done("resolve")
@@ -213,13 +181,13 @@ class Pipeline:
         """
         self._refuse_if_draining(turn.channel)
         refuse_reentry(session_of_turn(turn))
-        self._check_lifecycle(turn)
+        check_lifecycle(turn, self.adoption_lifecycle)
         trail = Trail(self._parts.observers, turn.channel, turn.account_id, turn.log or log)
         walk = Walk(self._parts.channels.get(turn.channel, turn.account_id), trail, turn.on_finalize, wait=True)
         try:
             if walk.is_ended_by(turn.admission):
                 return await self._skip(walk, turn)
-            message = message_of_turn(turn, _admitted(walk), event_id=None, received_at=self._now())
+            message = message_of_turn(turn, walk.admitted, event_id=None, received_at=self._now())
             trail.message_id, trail.session_key = message.message_id, message.session_key
             return await self._record(walk, message, turn)
         except BaseException as error:
@@ -279,15 +247,7 @@ class Pipeline:
             await ready.record_inbound_session(message)
             return RecordedMessage(seq=0, message=message)
         options = ready.record if ready else None
-        route_key = ready.route_session_key if ready else message.session_key
-        request = RecordRequest(
-            message=message,
-            queue_name=f"{message.channel}/{message.account_id or ''}",
-            agent_id=message.session.agent_id,
-            dedupe_epoch=f"{message.received_at}#{token_hex(16)}" if message.proactive else "",
-            persisted_session_key=record_session_key(options, message.context.session_key, route_key),
-            user_activity=message.internal_turn_source is None,
-        )
+        request = record_request(message, options, ready.route_session_key if ready else message.session_key)
         return await record(self._parts.store, request, self._parts.clock, options.on_record_error if options else None)
 
     # ---------------------------------------------------------------- stages 9 to 11
@@ -443,21 +403,6 @@ class Pipeline:
         if self.is_draining:
             raise ShuttingDownError(f"channel {channel}: the kernel is stopping; this event was not taken")
 
-    def _check_lifecycle(self, turn: AssembledTurn | PreparedTurn) -> None:
-        declared = getattr(turn, "run_dispatch_lifecycle", None)
-        lifecycle = declared.turn_adoption_lifecycle if declared is not None else None
-        if lifecycle is not None and lifecycle is not self.adoption_lifecycle:
-            raise LifecycleMismatchError(
-                f"channel {turn.channel}: run_dispatch_lifecycle holds a foreign turn_adoption_lifecycle; declare "
-                "runtime.turn.adoption_lifecycle, or none"
-            )
-
-    def _widen(self, walk: Walk, adapter: TurnAdapter, resolved: Admission | None) -> None:
-        """The one exception to strictness: a channel that may, and says so, takes back its own observe-only."""
-        may = getattr(adapter, "may_widen_observe_only", False)
-        if may and resolved is not None and resolved.kind == "dispatch" and walk.admission.kind == "observeOnly":
-            walk.admission = DISPATCH
-
     def _message(
         self,
         walk: Walk,
@@ -472,12 +417,12 @@ class Pipeline:
                 resolved,
                 found,
                 channel,
-                _admitted(walk),
+                walk.admitted,
                 command_authorized=authorized,
                 received_at=self._now(),
             )
         event_id = found.event_id or found.id
-        return message_of_turn(resolved, _admitted(walk), event_id=event_id, received_at=self._now())
+        return message_of_turn(resolved, walk.admitted, event_id=event_id, received_at=self._now())
 
     def _restore(self, recorded: RecordedMessage) -> Queued:
         """A message that an earlier process recorded, or that did not fit into its lane."""
@@ -490,10 +435,6 @@ class Pipeline:
 
     def _now(self) -> int:
         return epoch_ms(self._parts.clock.now())
-
-
-def _admitted(walk: Walk) -> Any:
-    return walk.admission
 
 
 async def _swallow(listener: Any, error: Exception) -> None:

@@ -13,10 +13,11 @@ from openab_kernel.facts.context import FinalizedMsgContext
 from openab_kernel.facts.turn import ChannelTurnResult
 from openab_kernel.interfaces.channel import AssembledTurn, Channel, PreparedTurn, TurnAdapter
 from openab_kernel.outbound.channels import Channels
-from openab_kernel.pipeline import Pipeline, Received
+from openab_kernel.pipeline import Pipeline
 from openab_kernel.stages.assemble import ContextFacts, build_context
 from openab_kernel.stages.receive_context import AckStage, MessageReceiveContext
 from openab_kernel.stages.trail import LogCallback
+from openab_kernel.stages.walk import Received
 
 log = structlog.get_logger("openab_kernel.runtime")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from secrets import token_hex
 from typing import Any
 
 import anyio
@@ -10,7 +11,7 @@ import structlog
 
 from openab_kernel.clock import Clock
 from openab_kernel.errors import StoreError
-from openab_kernel.facts.turn import RecordedMessage
+from openab_kernel.facts.turn import InboundMessage, RecordedMessage
 from openab_kernel.interfaces.channel import RecordOptions
 from openab_kernel.interfaces.store import RecordRequest, Store
 from openab_kernel.policies.retry import RECORD_DELAYS_SECONDS
@@ -55,6 +56,22 @@ async def _tell(on_record_error: Callable[[BaseException], Any] | None, error: S
         await answer(on_record_error(error))
     except Exception as raised:
         log.error("record_listener.failed", exc_info=raised)
+
+
+def record_request(message: InboundMessage, options: RecordOptions | None, route_key: str) -> RecordRequest:
+    """What is written for a message. Proactive ones may come again: triage alone judges repeats.
+
+    Raises:
+        ValueError: the ready turn names a session key that is blank or not trimmed.
+    """
+    return RecordRequest(
+        message=message,
+        queue_name=f"{message.channel}/{message.account_id or ''}",
+        agent_id=message.session.agent_id,
+        dedupe_epoch=f"{message.received_at}#{token_hex(16)}" if message.proactive else "",
+        persisted_session_key=record_session_key(options, message.context.session_key, route_key),
+        user_activity=message.internal_turn_source is None,
+    )
 
 
 def record_session_key(options: RecordOptions | None, context_key: str, route_key: str) -> str:

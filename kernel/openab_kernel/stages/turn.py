@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 import structlog
 
 from openab_kernel.clock import epoch_ms
-from openab_kernel.errors import PartialDeliveryError, SendError, StoreError
+from openab_kernel.errors import LifecycleMismatchError, PartialDeliveryError, SendError, StoreError
 from openab_kernel.facts.admission import Admission
 from openab_kernel.facts.turn import ChannelTurnResult, DispatchResult, Stage, TurnSummary
-from openab_kernel.interfaces.channel import PreparedTurn
+from openab_kernel.interfaces.channel import AssembledTurn, PreparedTurn
 from openab_kernel.policies.retry import inbound_backoff, is_dead_letter
 from openab_kernel.stages.deliver import Delivery
 from openab_kernel.stages.finalize import finalize
@@ -130,6 +130,21 @@ class Turn:
             failed=sent.counts["failed"],
             elapsed_ms=int((self._parts.clock.monotonic() - self._began) * 1000),
             cause=self.delivery.cause,
+        )
+
+
+class AdoptionLifecycle:
+    """What a prepared turn may declare: that the kernel, which made this object, marks its messages as adopted."""
+
+
+def check_lifecycle(turn: AssembledTurn | PreparedTurn, own: AdoptionLifecycle) -> None:
+    """Raises LifecycleMismatchError: a prepared turn declares another lifecycle than the one it was handed."""
+    declared = turn.run_dispatch_lifecycle if isinstance(turn, PreparedTurn) else None
+    lifecycle = declared.turn_adoption_lifecycle if declared is not None else None
+    if lifecycle is not None and lifecycle is not own:
+        raise LifecycleMismatchError(
+            f"channel {turn.channel}: run_dispatch_lifecycle holds a foreign turn_adoption_lifecycle; declare "
+            "runtime.turn.adoption_lifecycle, or none"
         )
 
 
