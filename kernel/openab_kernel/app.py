@@ -260,19 +260,21 @@ def tell_at_start(config: Config) -> None:
         log.warning(notice.event, **notice.fields)
 
 
-async def serve(kernel: Kernel) -> None:
-    """Run until SIGTERM or SIGINT, then drain. A second signal stops at once."""
+async def serve(kernel: Kernel) -> bool:
+    """Run until SIGTERM or SIGINT, then drain. False: a second signal cut that off."""
     async with anyio.create_task_group() as group:
-        await group.start(_stop_on_signal, kernel)
+        await group.start(_stop_on_signal, kernel, group.cancel_scope)
         await kernel.run()
         group.cancel_scope.cancel()
+        return True
+    return False
 
 
-async def _stop_on_signal(kernel: Kernel, *, task_status: TaskStatus[None]) -> None:
+async def _stop_on_signal(kernel: Kernel, everything: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         task_status.started()
         async for number in signals:
             log.info("kernel.signalled", signal=signal.Signals(number).name)
             if kernel.stopping.is_set():
-                raise KeyboardInterrupt
+                everything.cancel()
             kernel.stopping.set()

@@ -311,3 +311,25 @@ async def test_a_broken_plugin_and_its_section_keep_nobody_from_being_answered(
         assert (failed["plugin"], failed["distribution"]) == ("broken", "broken-dist")
         ignored = [line["section"] for line in service.lines if line["event"] == "config.ignored"]
         assert ignored == ["quite_another_thing"]
+
+
+async def test_a_second_signal_stops_at_once_and_the_next_start_says_what_was_cut(
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, serve: Any
+) -> None:
+    """case R-01"""
+    agent = make_agent([gate("never")])
+    path = config(agent)
+    with serve(path) as service:
+        await gateway.arrival()
+        await gateway.send(event())
+        await agent.until_at("never")
+        service.terminate()
+        service.wait_for("kernel.draining")
+        service.terminate()
+        assert service.wait() == 130
+        assert all(line["level"] != "error" for line in service.lines)
+    with serve(path) as service:
+        await gateway.arrival()
+        assert await texts(gateway, 1) == [INTERRUPTED]
+        service.terminate()
+        assert service.wait() == 0

@@ -16,6 +16,7 @@ from openab_kernel.observability.logs import configure
 from openab_kernel.observability.settings import LogSettings
 from openab_kernel.redact import Redactor
 
+CUT_STATUS = 130
 SWITCH_SECONDS = 0.0005
 """How long the loop may keep the interpreter from the thread that writes the store; Python's own 5 ms are a fifth of
 what a person calls at once."""
@@ -45,15 +46,15 @@ def run_kernel(kernel: Kernel, backend: str) -> None:
     """Run to the end; an error of one of the kernel's own parts is raised as itself, not as a group."""
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
-        anyio.run(run_until_signalled, kernel, backend=backend)
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+        ended = anyio.run(run_until_signalled, kernel, backend=backend)
     except BaseExceptionGroup as group:
         raise innermost(group) from group
+    if not ended:
+        raise SystemExit(CUT_STATUS)
 
 
 def innermost(error: BaseException) -> BaseException:
-    """The first error of a group that is no group itself; an interrupt is the end of the process."""
+    """The first error of a group that is no group itself."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return SystemExit(130) if isinstance(error, KeyboardInterrupt) else error
+    return error
