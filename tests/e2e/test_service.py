@@ -275,21 +275,35 @@ async def test_thoughts_and_tools_are_nowhere_in_the_chat(
     assert rest_of(gateway) == []
 
 
+def demo(**options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "openab_kernel", "chat", "--demo"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, **options)
+
+
 def test_the_demo_answers_what_a_pipe_says() -> None:
-    run = subprocess.run(
-        [sys.executable, "-m", "openab_kernel", "chat", "--demo"],
-        input="hello\ntool\nis it you?\n",
-        capture_output=True,
-        text=True,
-        timeout=30,
-        env={**os.environ, "HOME": os.environ["HOME"]},
-        check=False,
-    )
+    run = demo(input="hello\ntool\nis it you?\n")
     assert run.returncode == 0
     assert run.stderr == ""
     hello, *answers = run.stdout.split("\n\n")[0], *run.stdout.splitlines()[-2:]
     assert hello.startswith("Hello! I am the built-in demo agent")
     assert answers == ["I looked it up: it is there.", "You said: is it you?"]
+
+
+def test_the_demo_reads_a_file_and_a_device_that_nobody_can_wait_for(tmp_path: Path) -> None:
+    path = tmp_path / "lines.txt"
+    path.write_text("hello\nis it you?")
+    with path.open() as file:
+        assert demo(stdin=file).stdout.endswith("You said: is it you?\n")
+    run = demo(stdin=subprocess.DEVNULL)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+def test_a_chat_without_standard_input_says_so() -> None:
+    command = f"{sys.executable} -m openab_kernel chat --demo <&-"
+    run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
+    assert run.returncode == 2
+    assert "standard input is closed" in run.stderr
+    assert "Traceback" not in run.stderr
 
 
 async def test_a_broken_plugin_and_its_section_keep_nobody_from_being_answered(

@@ -33,6 +33,8 @@ level = "warning"
 @exit_on_error()
 def chat(path: Path, demo: bool) -> None:
     """Talk to the agent here. Reads a keyboard or a pipe; ends when the input does."""
+    if sys.stdin is None:
+        raise click.UsageError("standard input is closed: chat reads its messages from a keyboard, a pipe or a file")
     if not demo:
         return _chat(path)
     with tempfile.TemporaryDirectory(prefix="openab-demo-") as folder:

@@ -122,12 +122,12 @@ class TerminalChannel:
 async def _lines(stdin: TextIO) -> AsyncIterator[str]:
     """Lines without their ends. Reads only when there is something, so that no thread hangs in a read at the end."""
     fd = stdin.fileno()
-    is_file = stat.S_ISREG(os.fstat(fd).st_mode)
+    can_wait = _can_wait_for(fd)
     rest = b""
     while True:
-        if not is_file:
+        if can_wait:
             await anyio.wait_readable(fd)
-        chunk = await to_thread.run_sync(os.read, fd, 65_536) if is_file else os.read(fd, 65_536)
+        chunk = os.read(fd, 65_536) if can_wait else await to_thread.run_sync(os.read, fd, 65_536)
         if not chunk:
             break
         *lines, rest = (rest + chunk).split(b"\n")
@@ -138,3 +138,9 @@ async def _lines(stdin: TextIO) -> AsyncIterator[str]:
             rest = b""
     if rest:
         yield rest.decode(errors="replace")
+
+
+def _can_wait_for(fd: int) -> bool:
+    """Whether this input may have nothing for a while. A file or a device like /dev/null always answers at once."""
+    mode = os.fstat(fd).st_mode
+    return os.isatty(fd) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
