@@ -262,16 +262,14 @@ class Pipeline:
         structlog.contextvars.bind_contextvars(turn_id=turn.id, session_key=turn.anchor.session_key)
         stopped: Stopped | None = None
         failure: Exception | None = None
-        started_afresh = False
         try:
             if turn.prepared is not None:
                 return await self._run_prepared(turn, turn.prepared)
             async with self._parts.agent(turn.anchor).turn(turn.session) as session:
-                started_afresh = session.started_afresh
                 blocks = await fetch(batch)
                 await turn.adopt()
                 turn.trail.begin("dispatch")
-                turn.delivery.begin()
+                turn.delivery.begin(started_afresh=session.started_afresh)
                 stopped = await dispatch(session, blocks, turn.delivery)
         except AgentError as error:
             failure = error
@@ -282,17 +280,15 @@ class Pipeline:
         except BaseException as error:
             turn.trail.fail("dispatch", error)
             raise
-        await self._finish(turn, stopped, failure, started_afresh=started_afresh)
+        await self._finish(turn, stopped, failure)
 
-    async def _finish(
-        self, turn: Turn, stopped: Stopped | None, failure: Exception | None, *, started_afresh: bool
-    ) -> None:
+    async def _finish(self, turn: Turn, stopped: Stopped | None, failure: Exception | None) -> None:
         """End dispatch, deliver, finalize. What came before a failure is still delivered."""
         if not turn.adopted:
             await self._adopt_failed(turn)
         deliver_error: Exception | None = None
         try:
-            await turn.delivery.owe(stopped, failure, started_afresh=started_afresh)
+            await turn.delivery.owe(stopped, failure)
         except Exception as error:
             deliver_error = error
         if failure is not None:
@@ -313,7 +309,7 @@ class Pipeline:
             await turn.adopt()
         except StoreError as error:
             log.error("turn.not_adopted", error=str(error))
-        turn.delivery.begin()
+        turn.delivery.begin(started_afresh=False)
         turn.trail.begin("dispatch")
 
     async def _run_prepared(self, turn: Turn, prepared: PreparedTurn) -> None:

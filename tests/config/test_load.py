@@ -133,9 +133,6 @@ def test_all_faults_are_told_at_once_in_the_order_of_the_file(problems_of):
         ('[delivery]\nparse_error_text = " "', "delivery.parse_error_text: an empty string; "),
         ('[delivery]\nreply_tool = "inject"', 'delivery.reply_tool: "inject"; "off" with mode = "text"'),
         ('[delivery]\nmode = "x"', 'delivery.mode: "x"; '),
-        ('[delivery]\nmode = "structured"', 'delivery.mode: "structured"; not in this version'),
-        ('[delivery]\nmode = "Bubbles"', 'delivery.mode: "structured"; not in this version'),
-        ('[delivery]\nmode = "sequential"', 'delivery.mode: "sequential"; not in this version'),
         (
             '[agent.env]\nOPENAB_AGENT_MAX_BUBBLES = "9"',
             'agent.env.OPENAB_AGENT_MAX_BUBBLES: "9"; [delivery] max_bubbles is 4',

@@ -163,9 +163,6 @@ def _check_together(reader: Reader, environ: Mapping[str, str]) -> None:
         reader.add(Fault(("triage", "enabled"), "true", "not in this version, the next one brings it; write false"))
     if not isinstance(delivery, DeliverySettings):
         return
-    if delivery.mode != "text":
-        way_out = 'not in this version, the next one brings it; write mode = "text"'
-        reader.add(Fault(("delivery", "mode"), f'"{delivery.mode}"', way_out))
     if isinstance(agent, AgentSettings):
         told = ToldMode(delivery.mode, delivery.schema_id, delivery.max_bubbles)
         for problem in environment_problems(agent, told, environ):

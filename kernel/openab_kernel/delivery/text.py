@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from openab_kernel.delivery.characters import fit, is_blank, join_halves, measure, trim
 from openab_kernel.delivery.directives import take_header
+from openab_kernel.delivery.envelope import EnvelopeRules, find_envelopes
 from openab_kernel.delivery.splitter import split
 from openab_kernel.delivery.tables import TableStyle, convert_tables
 from openab_kernel.facts.outbound import TextLimit
@@ -65,7 +66,8 @@ class TextPlan:
     """What a turn in text mode sends: `parts`, none blank, in order, the first as a reply to `reply_to`.
 
     `is_empty`: there is nothing to say. `chars` counts the code points of the text before tables were
-    converted and the text was cut. `delivery` and `unknown_directives` are for the log (`directives.Header`).
+    converted and the text was cut. `delivery` and `unknown_directives` are for the log (`directives.Header`), and so is
+    `is_envelope`: all of the text is an envelope, or was meant to be, and it is delivered as it is.
     """
 
     parts: tuple[str, ...]
@@ -74,10 +76,17 @@ class TextPlan:
     chars: int
     delivery: str | None
     unknown_directives: int
+    is_envelope: bool = False
 
 
 def plan_text(
-    text: TurnText, *, narration: bool, tool_lines: str | None, limit: TextLimit, tables: TableStyle
+    text: TurnText,
+    *,
+    narration: bool,
+    tool_lines: str | None,
+    limit: TextLimit,
+    tables: TableStyle,
+    schema_id: str = "openab.turn.v1",
 ) -> TextPlan:
     """Plan the final messages of a turn.
 
@@ -101,4 +110,10 @@ def plan_text(
         chars=len(body),
         delivery=header.delivery,
         unknown_directives=header.unknown,
+        is_envelope=_is_envelope(body, schema_id),
     )
+
+
+def _is_envelope(body: str, schema_id: str) -> bool:
+    found = find_envelopes(body, body, EnvelopeRules(schema_id))
+    return found.is_structured and not found.rest

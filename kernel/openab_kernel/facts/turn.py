@@ -28,6 +28,7 @@ Stage = Literal[
 ]
 EventName = Literal["start", "done", "drop", "handled", "error", "warning"]
 TurnOutcome = Literal["done", "silent", "failed", "cancelled", "interrupted"]
+NextType = Literal["stop", "wait", "silent", "tool"]
 
 
 class StageEvent(Facts):
@@ -84,6 +85,16 @@ class RecordedMessage:
     message: InboundMessage
 
 
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """What an agent says comes next (delivery.md 2.1). `name` and `arguments`, any JSON value, belong to a proposed
+    tool: it is recorded, and nobody executes it."""
+
+    type: NextType
+    name: str | None = None
+    arguments: Any = None
+
+
 class TurnRecord(Facts):
     """One turn as the store keeps it: which messages it took, and how far it came."""
 
@@ -93,6 +104,7 @@ class TurnRecord(Facts):
     started_at: int
     outcome: TurnOutcome | None = None
     cause: str | None = None
+    next_steps: tuple[NextStep, ...] = ()
 
 
 class InterruptedTurn(Facts):

@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 from openab_kernel.facts.base import Facts
 from openab_kernel.facts.conversation import SessionKey
 from openab_kernel.facts.message import HistoryEntry
-from openab_kernel.facts.turn import InboundMessage, InterruptedTurn, RecordedMessage, TurnOutcome
+from openab_kernel.facts.turn import InboundMessage, InterruptedTurn, NextStep, RecordedMessage, TurnOutcome
 
 
 class AgentSessionRow(Facts):
@@ -77,7 +77,9 @@ class Store(Protocol):
         """Mark that the agent has stopped: after a crash this turn is finished, not interrupted."""
         ...
 
-    async def finish_turn(self, turn_id: str, outcome: TurnOutcome, cause: str | None) -> None:
+    async def finish_turn(
+        self, turn_id: str, outcome: TurnOutcome, cause: str | None, next_steps: Sequence[NextStep] = ()
+    ) -> None:
         """Close the turn. Closing it again changes nothing."""
         ...
 

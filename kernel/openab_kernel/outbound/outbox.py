@@ -38,11 +38,34 @@ def part_key(intent_id: str, part_index: int) -> str:
     return sha256(f"{intent_id}:{part_index}".encode()).hexdigest()
 
 
+class Plan:
+    """The sends of one turn that belong together: bubbles with a pause between them, and no next after a refusal.
+
+    Lives with the process: after a restart what is left goes out without pauses (delivery.md 5.1).
+    """
+
+    def __init__(self, pause_seconds: float) -> None:
+        self.is_abandoned = False
+        self._pause_seconds = pause_seconds
+        self._last_bubble: float | None = None
+
+    def pause_seconds(self, now: float) -> float:
+        """Seconds until the next bubble may go, counted from the end of the last. `now` is the clock's monotonic."""
+        if self._last_bubble is None:
+            return 0.0
+        return max(0.0, self._last_bubble + self._pause_seconds - now)
+
+    def note_bubble(self, now: float) -> None:
+        """A bubble's last part has its end."""
+        self._last_bubble = now
+
+
 class Owed:
     """One intent in custody. Owned by the outbox; one other task may wait for its end."""
 
-    def __init__(self, intent: Intent) -> None:
+    def __init__(self, intent: Intent, plan: Plan | None = None) -> None:
         self.intent = intent
+        self.plan = plan
         self.withdrawn: str | None = None
         self.pause: CancelScope | None = None
         self.outcome: Promise[IntentOutcome] = promise()
@@ -68,9 +91,12 @@ class Outbox:
         """Send until cancelled."""
         await self._lanes.run(task_status=task_status)
 
-    async def enqueue(self, intents: Sequence[Intent]) -> list[Owed]:
-        """Take custody of these intents, in this order. From here on they are sent without anybody waiting."""
-        owed = [Owed(intent) for intent in intents]
+    async def enqueue(self, intents: Sequence[Intent], plan: Plan | None = None) -> list[Owed]:
+        """Take custody of these intents, in this order. From here on they are sent without anybody waiting.
+
+        Those of a plan pause before each bubble but the first; one refused part suppresses all that is left of it.
+        """
+        owed = [Owed(intent, plan) for intent in intents]
         for item in owed:
             self._open[item.intent.id] = item
             self._lanes.put(item.intent.destination.lane, item)
@@ -97,9 +123,11 @@ class Outbox:
         channel = self._channels.get(lane.channel, lane.account_id)
         outcomes: list[PartOutcome] = []
         abandoned: PartOutcome | None = None
+        await self._keep_pace(owed)
         for index in range(len(owed.intent.parts)):
-            if owed.withdrawn is not None:
-                outcomes.append(PartOutcome(index=index, status="suppressed", code=owed.withdrawn))
+            unwanted = _why_unwanted(owed)
+            if unwanted is not None:
+                outcomes.append(PartOutcome(index=index, status="suppressed", code=unwanted))
             elif abandoned is not None:
                 outcomes.append(replace(abandoned, index=index))
             elif channel is None:
@@ -108,9 +136,21 @@ class Outbox:
                 outcome, abandons = await self._send_part(channel.message_adapter, owed, index)
                 outcomes.append(outcome)
                 abandoned = outcome if abandons else None
+            if owed.plan is not None and outcomes[-1].status == "failed":
+                owed.plan.is_abandoned = True
+        if owed.plan is not None and owed.intent.kind == "final":
+            owed.plan.note_bubble(self._clock.monotonic())
         del self._open[owed.intent.id]
         intent = owed.intent
         fulfil(owed.outcome, IntentOutcome(intent_id=intent.id, kind=intent.kind, parts=tuple(outcomes)))
+
+    async def _keep_pace(self, owed: Owed) -> None:
+        """Let a bubble wait until its pause is over, unless it is not wanted any more."""
+        if owed.plan is None or owed.intent.kind != "final" or _why_unwanted(owed) is not None:
+            return
+        pause_seconds = owed.plan.pause_seconds(self._clock.monotonic())
+        if pause_seconds:
+            await self._pause(owed, lambda: self._clock.sleep(pause_seconds))
 
     async def _send_part(self, adapter: MessageAdapter, owed: Owed, index: int) -> tuple[PartOutcome, bool]:
         """Try one part until it is settled. True beside it: the destination is refused, the rest has no chance."""
@@ -167,6 +207,13 @@ class Outbox:
             code=code,
             **found,
         )
+
+
+def _why_unwanted(owed: Owed) -> str | None:
+    """The reason to suppress what is left of an intent; None: it is to be sent."""
+    if owed.withdrawn is not None:
+        return owed.withdrawn
+    return "plan_abandoned" if owed.plan is not None and owed.plan.is_abandoned else None
 
 
 def _text_send(intent: Intent, index: int) -> TextSend:

@@ -1,7 +1,7 @@
 """Stage 10: what the agent said becomes intents, and intents become receipts.
 
-Text mode: the text of the turn is collected while the agent works and sent once at its end. Whatever fails, what came
-stays, and a person gets at most one plain line about it.
+The road of the mode (`roads.py`) says what is sent; here it is put into custody, with the notice that is owed before it
+and at most one plain line about a failure behind it. Whatever fails, what came stays.
 """
 
 from __future__ import annotations
@@ -9,11 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from secrets import token_hex
 
-import structlog
-
-from openab_kernel.delivery.lines import FAILURE_LINES, RESET_NOTICE
-from openab_kernel.delivery.text import TextPlan, TurnText, plan_text
-from openab_kernel.delivery.tool_lines import ToolRuns
+from openab_kernel.delivery.lines import RESET_NOTICE, failure_line
 from openab_kernel.errors import (
     AgentError,
     FailureCause,
@@ -21,31 +17,22 @@ from openab_kernel.errors import (
     PlatformMessageNotDispatchedError,
     SendError,
 )
-from openab_kernel.facts.agent_update import (
-    AgentUpdate,
-    BubbleIgnored,
-    BubbleMessage,
-    Stopped,
-    TextChunk,
-    ToolActivity,
-)
-from openab_kernel.facts.outbound import ChannelCapabilities, Intent, IntentOutcome, PartOutcome, PayloadKind
+from openab_kernel.facts.agent_update import AgentUpdate, BubbleMessage, Stopped
+from openab_kernel.facts.outbound import Intent, IntentOutcome, PartOutcome
 from openab_kernel.facts.turn import (
     DeliveryCounts,
     DispatchResult,
     InboundMessage,
+    NextStep,
     SettledReceipt,
     TurnOutcome,
 )
 from openab_kernel.interfaces.channel import DeliveryAdapter
 from openab_kernel.outbound.live import Status
-from openab_kernel.outbound.outbox import Owed
+from openab_kernel.outbound.outbox import Owed, Plan
 from openab_kernel.stages.ingest import answer
 from openab_kernel.stages.parts import Parts
-
-log = structlog.get_logger("openab_kernel.deliver")
-
-NO_CAPABILITIES = ChannelCapabilities()
+from openab_kernel.stages.roads import Ending, Message, road_for
 
 
 class Delivery:
@@ -59,70 +46,77 @@ class Delivery:
         self, turn_id: str, messages: list[InboundMessage], adapter: DeliveryAdapter | None, parts: Parts
     ) -> None:
         self.cause: FailureCause | None = None
-        self.sent = Sent()
+        self.steps: tuple[NextStep, ...] = ()
+        self.is_silent = False
+        self._error: Exception | None = None
         self._turn_id = turn_id
         self._messages = messages
         self._anchor = messages[-1]
-        self._adapter = adapter
         self._parts = parts
         self._is_muted = self._anchor.admission.kind == "observeOnly"
         self._is_cancelled = False
-        self._text = TurnText()
-        self._tools = ToolRuns()
+        self._started_afresh = False
+        self._road = road_for(self._anchor, parts)
+        self.sent = Sent(adapter, parts)
         self._status: Status | None = None
 
     # ---------------------------------------------------------------- while the agent works
 
-    def begin(self) -> None:
-        """From now on people see that something is coming."""
+    def begin(self, *, started_afresh: bool) -> None:
+        """From now on people see that something is coming. `started_afresh`: the session's memory was lost."""
+        self._started_afresh = started_afresh
         if not self._is_muted:
             self._status = self._parts.live.begin(self._messages)
 
     def take(self, update: AgentUpdate) -> None:
         """Take one update of the agent. Never waits for a platform."""
-        match update:
-            case TextChunk(text):
-                self._text.feed(text)
-            case ToolActivity():
-                if update.is_new:
-                    self._text.begin_answer()
-                self._tools.see(update.tool_call_id, update.title, update.status)
-            case BubbleMessage() | BubbleIgnored():
-                self._parts.mismatch.note(self._anchor.session_key)
-            case _:
-                pass
+        self._road.take(update)
         if self._status is not None:
             self._status.take(update)
 
+    async def take_bubble(self, update: BubbleMessage) -> None:
+        """Take a deliberate message: where the mode sends it at once, into custody with it. After a refusal there is
+        no next one."""
+        if self._status is not None:
+            self._status.take(update)
+        if self._error is not None or self.sent.is_abandoned:
+            return
+        message = self._road.bubble(update)
+        if message is not None:
+            await self._send([message])
+
     # ---------------------------------------------------------------- when it has stopped
 
-    async def owe(self, stopped: Stopped | None, failure: Exception | None, *, started_afresh: bool) -> None:
-        """Put what is owed into custody: a notice, the text that came, at most one line about a failure.
-
-        Raises:
-            SendError: the channel's own delivery failed.
-        """
+    async def owe(self, stopped: Stopped | None, failure: Exception | None) -> None:
+        """Put what is owed into custody: a notice, what the agent said, at most one line about a failure. `settle` gives
+        the error, if one comes up."""
         self._is_cancelled = stopped is not None and stopped.by_request
         self.cause = failure_cause(failure)
-        intents = [] if self._is_cancelled else self._intents(self._plan(), stopped)
-        notice = await self._owed_notice(started_afresh=started_afresh, is_sending=bool(intents) and not self._is_muted)
-        if notice is not None:
-            intents.insert(0, self._intent("notice", (notice,)))
-        if self._is_muted or not intents:
-            return
-        if self._adapter is None:
-            self.sent = Sent(owed=await self._parts.outbox.enqueue(intents))
-        else:
-            await hand_over(self._adapter, intents, self.sent)
+        messages = [] if self._is_cancelled else await self._close(stopped)
+        await self._send(messages)
+        if self._started_afresh:
+            await self._parts.notices.hold(self._anchor.session, RESET_NOTICE)
 
-    async def settle(self) -> SendError | None:
-        """Wait for the end of every send, and take the signs of work away. The error that a refusal amounts to."""
+    async def _close(self, stopped: Stopped | None) -> list[Message]:
+        closing = await self._road.close(Ending(stopped, self.cause))
+        self.steps, self.is_silent = closing.steps, closing.is_silent
+        if closing.cause is not None and not self._is_muted:
+            self.cause = closing.cause
+        messages = list(closing.messages)
+        line = failure_line(self.cause, asked_by_person=self._anchor.from_person) if self.cause else None
+        if line is not None and not self.is_silent and not self.sent.is_abandoned:
+            messages.append(Message("notice", (line,)))
+        return messages
+
+    async def settle(self) -> Exception | None:
+        """Wait for the end of every send, and take the signs of work away. What went wrong on the way to the platform,
+        or the error that a refusal amounts to."""
         await self.sent.settle()
         failed, delivered = self.sent.counts["failed"], self.sent.counts["delivered"]
         if self._status is not None:
-            self._status.end(failed=self.cause is not None or failed > 0)
-        if not failed:
-            return None
+            self._status.end(failed=self.outcome == "failed")
+        if self._error is not None or not failed:
+            return self._error
         refused = PlatformMessageNotDispatchedError(f"{failed} parts were refused or given up", retryable=False)
         return PartialDeliveryError(refused, self.sent.result()) if delivered else refused
 
@@ -130,74 +124,99 @@ class Delivery:
     def outcome(self) -> TurnOutcome:
         if self._is_cancelled:
             return "cancelled"
-        if self.cause is not None or self.sent.counts["failed"]:
+        if self.cause is not None or self._error is not None or self.sent.counts["failed"]:
             return "failed"
         return "done" if self.sent.outcomes else "silent"
 
+    @property
+    def bubbles(self) -> int:
+        """Bubbles that the agent wanted seen, sent or not; in text mode its one message."""
+        return self._road.bubbles
+
     # ---------------------------------------------------------------- small parts
 
-    def _plan(self) -> TextPlan:
-        channel = self._parts.channels.get(self._anchor.channel, self._anchor.account_id)
-        capabilities = channel.message_adapter.capabilities(self._anchor.destination) if channel else NO_CAPABILITIES
-        reactions = self._parts.reactions
-        return plan_text(
-            self._text,
-            narration=reactions.narration_display,
-            tool_lines=self._tools.render(reactions.tool_display),
-            limit=capabilities.text_limit,
-            tables=self._parts.markdown.tables,
-        )
+    async def _send(self, messages: list[Message]) -> None:
+        """Send, with the notice that is owed before the first that goes out."""
+        if self._is_muted or not messages:
+            return
+        try:
+            notice = await self._owed_notice()
+            if notice is not None:
+                messages.insert(0, Message("notice", (notice,)))
+            await self.sent.take_on([self._intent(message) for message in messages])
+        except Exception as error:
+            self._error = error
 
-    def _intents(self, plan: TextPlan, stopped: Stopped | None) -> list[Intent]:
-        owed: list[Intent] = []
-        if plan.parts:
-            owed.append(self._intent("final", plan.parts, plan.reply_to or self._anchor.reply_to_id))
-        elif self.cause is None:
-            self._note_empty(stopped)
-        if self.cause is not None and self._anchor.from_person:
-            owed.append(self._intent("notice", (FAILURE_LINES[self.cause],)))
-        return owed
-
-    def _note_empty(self, stopped: Stopped | None) -> None:
-        """Nothing to say: a person is told, a bot is not, and the log has one line."""
-        zero_tokens = stopped is not None and stopped.output_tokens == 0
-        log.info(
-            "turn.empty",
-            session_key=self._anchor.session_key,
-            **({"zero_tokens": True} if zero_tokens else {}),
-        )
-        if self._anchor.from_person and not self._is_muted:
-            self.cause = "empty"
-
-    async def _owed_notice(self, *, started_afresh: bool, is_sending: bool) -> str | None:
+    async def _owed_notice(self) -> str | None:
         """The notice that goes out now. One that finds nothing to go out with is kept for the next turn."""
-        notices, session = self._parts.notices, self._anchor.session
-        if not is_sending:
-            if started_afresh:
-                await notices.hold(session, RESET_NOTICE)
-            return None
-        held = await notices.take(session)
-        return RESET_NOTICE if started_afresh else held
+        held = await self._parts.notices.take(self._anchor.session)
+        notice = RESET_NOTICE if self._started_afresh else held
+        self._started_afresh = False
+        return notice
 
-    def _intent(self, kind: PayloadKind, parts: tuple[str, ...], reply_to_id: str | None = None) -> Intent:
+    def _intent(self, message: Message) -> Intent:
         return Intent(
             id=token_hex(16),
             destination=self._anchor.destination,
-            kind=kind,
-            parts=parts,
+            kind=message.kind,
+            parts=message.parts,
             turn_id=self._turn_id,
             session_key=self._anchor.session_key,
-            reply_to_id=reply_to_id,
+            reply_to_id=message.reply_to,
         )
 
 
 class Sent:
-    """The sends of one turn: those in the outbox's custody, how they ended, and the parts counted by their end."""
+    """The sends of one turn: in the outbox's custody or handed to the channel's own delivery, and how they ended.
 
-    def __init__(self, owed: Sequence[Owed] = ()) -> None:
-        self.owed = owed
+    In the bubble modes they are one plan: after a refused part there is no next one.
+    """
+
+    def __init__(self, adapter: DeliveryAdapter | None, parts: Parts) -> None:
+        self.owed: list[Owed] = []
         self.outcomes: list[IntentOutcome] = []
         self.counts = {"delivered": 0, "failed": 0, "unknown": 0, "suppressed": 0}
+        self._adapter = adapter
+        self._parts = parts
+        is_plan = parts.delivery.mode != "text"
+        self._plan = Plan(parts.delivery.bubble_delay_ms / 1000) if is_plan else None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether a part was refused, so that nothing more of this turn is sent."""
+        return self._plan is not None and self._plan.is_abandoned
+
+    async def take_on(self, intents: Sequence[Intent]) -> None:
+        """See that these are sent, in this order, behind those before.
+
+        Raises:
+            Exception: whatever the channel's own delivery raises; later payloads are not tried.
+        """
+        if self._adapter is None:
+            self.owed += await self._parts.outbox.enqueue(intents, self._plan)
+            return
+        for intent in intents:
+            if not self.is_abandoned:
+                await self._hand_over(self._adapter, intent)
+
+    async def _hand_over(self, adapter: DeliveryAdapter, intent: Intent) -> None:
+        """Give one payload to the channel's own delivery."""
+        clock, plan = self._parts.clock, self._plan
+        if plan is not None and intent.kind == "final":
+            await clock.sleep(plan.pause_seconds(clock.monotonic()))
+        outcomes: list[PartOutcome] = []
+        kind = "final" if intent.kind == "notice" else intent.kind
+        for index, part in enumerate(intent.parts):
+            result = await answer(adapter.deliver(part, {"kind": kind}))
+            visible = result is None or result.get("visible_reply_sent", True)
+            outcomes.append(
+                PartOutcome(index=index, status="delivered")
+                if visible
+                else PartOutcome(index=index, status="suppressed", code="no_visible_result")
+            )
+        if plan is not None and intent.kind == "final":
+            plan.note_bubble(clock.monotonic())
+        self.add(IntentOutcome(intent_id=intent.id, kind=intent.kind, parts=tuple(outcomes)))
 
     async def settle(self) -> None:
         """Wait until every part in the outbox has its end."""
@@ -226,26 +245,6 @@ class Sent:
             counts=DeliveryCounts(**counts),
             settled_receipt=SettledReceipt(counts=settled, any_visible_delivered=visible) if settled else None,
         )
-
-
-async def hand_over(adapter: DeliveryAdapter, intents: Sequence[Intent], sent: Sent) -> None:
-    """Give the payloads of a turn to the channel's own delivery, one after another.
-
-    Raises:
-        Exception: whatever the adapter raises; later payloads are not tried.
-    """
-    for intent in intents:
-        outcomes: list[PartOutcome] = []
-        for index, part in enumerate(intent.parts):
-            kind = "final" if intent.kind == "notice" else intent.kind
-            result = await answer(adapter.deliver(part, {"kind": kind}))
-            visible = result is None or result.get("visible_reply_sent", True)
-            outcomes.append(
-                PartOutcome(index=index, status="delivered")
-                if visible
-                else PartOutcome(index=index, status="suppressed", code="no_visible_result")
-            )
-        sent.add(IntentOutcome(intent_id=intent.id, kind=intent.kind, parts=tuple(outcomes)))
 
 
 def failure_cause(failure: Exception | None) -> FailureCause | None:

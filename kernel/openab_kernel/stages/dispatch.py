@@ -11,7 +11,7 @@ from anyio import to_thread
 
 from openab_kernel.agent.prompt import prompt_blocks
 from openab_kernel.errors import AgentProtocolError
-from openab_kernel.facts.agent_update import AgentUpdate, Stopped
+from openab_kernel.facts.agent_update import AgentUpdate, BubbleMessage, Stopped
 from openab_kernel.facts.turn import InboundMessage
 from openab_kernel.interfaces.agent import AgentTurn, ContentBlock
 from openab_kernel.stages.inbound import Queued
@@ -26,6 +26,8 @@ class Sink(Protocol):
     """Takes what the agent reports, in order. Never waits for a platform."""
 
     def take(self, update: AgentUpdate) -> None: ...
+
+    async def take_bubble(self, update: BubbleMessage) -> None: ...
 
 
 async def fetch(batch: Sequence[Queued]) -> list[ContentBlock]:
@@ -46,6 +48,8 @@ async def dispatch(turn: AgentTurn, blocks: list[ContentBlock], sink: Sink) -> S
     async for update in turn.prompt(blocks):
         if isinstance(update, Stopped):
             stopped = update
+        elif isinstance(update, BubbleMessage):
+            await sink.take_bubble(update)
         else:
             sink.take(update)
     if stopped is None:

@@ -38,17 +38,27 @@ class HeldNotices:
         return text
 
 
-class PairingWarnings:
-    """`pairing.mismatch`, once a session: the agent uses a road that the mode of delivery does not look at."""
+class SessionWarnings:
+    """What the operator is told of an agent, once a session and subject."""
 
     def __init__(self) -> None:
-        self._warned: OrderedDict[str, None] = OrderedDict()
+        self._warned: OrderedDict[tuple[str, str], None] = OrderedDict()
 
-    def note(self, session_key: str) -> None:
-        """The agent sent a deliberate message in text mode."""
-        if session_key in self._warned:
-            return
-        self._warned[session_key] = None
+    def mismatch(self, session_key: str, mode: str) -> None:
+        """The agent takes a road that text mode does not look at; `mode` is the one that does."""
+        if self._is_first(session_key, "mismatch"):
+            log.warning("pairing.mismatch", session_key=session_key, fix=f'[delivery] mode = "{mode}"')
+
+    def ignored(self, session_key: str, reason: str) -> None:
+        """A deliberate message could not be taken."""
+        if self._is_first(session_key, "ignored"):
+            log.warning("message.ignored", session_key=session_key, reason=reason)
+
+    def _is_first(self, session_key: str, subject: str) -> bool:
+        key = (session_key, subject)
+        if key in self._warned:
+            return False
+        self._warned[key] = None
         if len(self._warned) > REMEMBERED_SESSIONS:
             self._warned.popitem(last=False)
-        log.warning("pairing.mismatch", session_key=session_key, fix='[delivery] mode = "sequential"')
+        return True

@@ -16,7 +16,7 @@ from openab_kernel.outbound.channels import Channels
 from openab_kernel.outbound.live import Live
 from openab_kernel.outbound.outbox import Outbox
 from openab_kernel.outbound.settings import ReactionsSettings
-from openab_kernel.stages.notices import HeldNotices, PairingWarnings
+from openab_kernel.stages.notices import HeldNotices, SessionWarnings
 
 ALONE = BatchPolicy()
 
@@ -33,7 +33,7 @@ class Parts:
     live: Live
     notices: HeldNotices
     clock: Clock
-    mismatch: PairingWarnings = field(default_factory=PairingWarnings)
+    session_warnings: SessionWarnings = field(default_factory=SessionWarnings)
     delivery: DeliverySettings = field(default_factory=DeliverySettings)
     reactions: ReactionsSettings = field(default_factory=ReactionsSettings)
     markdown: MarkdownSettings = field(default_factory=MarkdownSettings)

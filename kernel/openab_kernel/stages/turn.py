@@ -81,12 +81,13 @@ class Turn:
     def end_dispatch(self) -> None:
         """Dispatch is done; a turn that should have shown something and has nothing to show gets a warning."""
         anchor = self.anchor
-        silent = not self.delivery.sent.owed and not self.delivery.sent.outcomes
+        sent = self.delivery.sent
+        silent = not sent.owed and not sent.outcomes and not self.delivery.is_silent
         if silent and anchor.admission.kind == "dispatch" and anchor.internal_turn_source is None:
             self.trail.warn("dispatch", reason="zero-count-visible-dispatch")
         self.trail.done("dispatch")
 
-    async def settle(self) -> SendError | None:
+    async def settle(self) -> Exception | None:
         """Wait for the end of every send. The error that a refused part amounts to."""
         error = await self.delivery.settle()
         self.dispatch_result = self.delivery.sent.result()
@@ -94,8 +95,9 @@ class Turn:
 
     def close(self) -> Callable[[], Awaitable[None]]:
         """What finalize does to close the turn in the store."""
-        outcome, cause = self.delivery.outcome, self.delivery.cause
-        return lambda: self._parts.store.finish_turn(self.id, outcome, cause)
+        delivery = self.delivery
+        outcome, cause, steps = delivery.outcome, delivery.cause, delivery.steps
+        return lambda: self._parts.store.finish_turn(self.id, outcome, cause, steps)
 
     def result(self, queued: Queued, failure: Exception | None) -> ChannelTurnResult:
         """The result of one message of the turn."""
@@ -122,8 +124,8 @@ class Turn:
             message_ids=tuple(queued.message.message_id for queued in self.batch),
             event_id=self.anchor.event_id,
             outcome=self.delivery.outcome,
-            mode="text",
-            bubbles=sum(owed.intent.kind == "final" for owed in sent.owed),
+            mode=self._parts.delivery.mode,
+            bubbles=self.delivery.bubbles,
             parts=sum(len(outcome.parts) for outcome in sent.outcomes),
             delivered=sent.counts["delivered"],
             unknown=sent.counts["unknown"],

@@ -85,6 +85,8 @@ STEPS = (
     );
     CREATE INDEX history_window ON history (history_key);
     """,
+    # What the agent said comes next, as a JSON array; NULL where it said nothing.
+    "ALTER TABLE turns ADD COLUMN next_steps TEXT",
 )
 
 

@@ -6,8 +6,10 @@ that only look up may run outside of one, on a connection that only reads.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import orjson
 import structlog
@@ -15,7 +17,14 @@ from pydantic import ValidationError
 
 from openab_kernel.facts.conversation import SessionKey
 from openab_kernel.facts.message import HistoryEntry
-from openab_kernel.facts.turn import InboundMessage, InterruptedTurn, RecordedMessage, TurnOutcome, TurnRecord
+from openab_kernel.facts.turn import (
+    InboundMessage,
+    InterruptedTurn,
+    NextStep,
+    RecordedMessage,
+    TurnOutcome,
+    TurnRecord,
+)
 from openab_kernel.interfaces.store import AgentSessionRow, RecordRequest
 
 log = structlog.get_logger("openab_kernel.store")
@@ -127,12 +136,19 @@ def stop_turn(connection: sqlite3.Connection, turn_id: str) -> None:
     )
 
 
-def finish_turn(connection: sqlite3.Connection, turn_id: str, outcome: TurnOutcome, cause: str | None) -> None:
+def finish_turn(
+    connection: sqlite3.Connection,
+    turn_id: str,
+    outcome: TurnOutcome,
+    cause: str | None,
+    next_steps: Sequence[NextStep],
+) -> None:
     """Its messages become tombstones: they are known, their content is gone."""
+    steps = json.dumps([asdict(step) for step in next_steps]) if next_steps else None
     finished = connection.execute(
-        "UPDATE turns SET state = 'finished', outcome = ?, cause = ?"
+        "UPDATE turns SET state = 'finished', outcome = ?, cause = ?, next_steps = ?"
         " WHERE turn_id = ? AND state IN ('started', 'stopped') RETURNING number",
-        (outcome, cause, turn_id),
+        (outcome, cause, steps, turn_id),
     ).fetchone()
     if finished is not None:
         connection.execute(

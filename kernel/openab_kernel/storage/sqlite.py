@@ -21,7 +21,7 @@ from openab_kernel.clock import Clock, epoch_ms
 from openab_kernel.errors import StoreError, StoreLockedError
 from openab_kernel.facts.conversation import SessionKey
 from openab_kernel.facts.message import HistoryEntry
-from openab_kernel.facts.turn import InterruptedTurn, RecordedMessage, TurnOutcome
+from openab_kernel.facts.turn import InterruptedTurn, NextStep, RecordedMessage, TurnOutcome
 from openab_kernel.interfaces.store import AgentSessionRow, RecordRequest
 from openab_kernel.storage import operations
 from openab_kernel.storage.faults import store_error
@@ -188,8 +188,10 @@ class SqliteStore:
     async def stop_turn(self, turn_id: str) -> None:
         await self._write(operations.stop_turn, turn_id)
 
-    async def finish_turn(self, turn_id: str, outcome: TurnOutcome, cause: str | None) -> None:
-        await self._write(operations.finish_turn, turn_id, outcome, cause)
+    async def finish_turn(
+        self, turn_id: str, outcome: TurnOutcome, cause: str | None, next_steps: Sequence[NextStep] = ()
+    ) -> None:
+        await self._write(operations.finish_turn, turn_id, outcome, cause, next_steps)
 
     async def waiting(self, session: SessionKey, *, after_seq: int, limit: int) -> list[RecordedMessage]:
         return await self._readable(operations.waiting, session, after_seq, limit)

@@ -14,7 +14,14 @@ from openab_kernel.errors import StoreError
 from openab_kernel.facts.conversation import SessionKey
 from openab_kernel.facts.message import HistoryEntry
 from openab_kernel.facts.outbound import Destination
-from openab_kernel.facts.turn import InboundMessage, InterruptedTurn, RecordedMessage, TurnOutcome, TurnRecord
+from openab_kernel.facts.turn import (
+    InboundMessage,
+    InterruptedTurn,
+    NextStep,
+    RecordedMessage,
+    TurnOutcome,
+    TurnRecord,
+)
 from openab_kernel.interfaces.store import AgentSessionRow, RecordRequest
 
 KEPT_MS = 30 * 24 * 3600 * 1000
@@ -119,11 +126,18 @@ class MemoryStore:
         if turn is not None and turn.state == "started":
             self.turns[turn_id] = turn.model_copy(update={"state": "stopped"})
 
-    async def finish_turn(self, turn_id: str, outcome: TurnOutcome, cause: str | None) -> None:
+    async def finish_turn(
+        self, turn_id: str, outcome: TurnOutcome, cause: str | None, next_steps: Sequence[NextStep] = ()
+    ) -> None:
         self._may_fail("finish_turn")
         turn = self.turns.get(turn_id)
         if turn is not None and turn.state in {"started", "stopped"}:
-            closed = {"state": "finished", "outcome": outcome, "cause": cause}
+            closed = {
+                "state": "finished",
+                "outcome": outcome,
+                "cause": cause,
+                "next_steps": tuple(next_steps),
+            }
             self.turns[turn_id] = turn.model_copy(update=closed)
             self._complete(turn_id)
 
