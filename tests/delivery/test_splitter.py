@@ -109,8 +109,8 @@ def test_blank_text_gives_no_chunks(text: str) -> None:
 
 
 def test_limit_that_holds_no_fence_is_refused() -> None:
-    with pytest.raises(ValueError, match="text limit: 15 utf16; use 16 or more"):
-        split("x", TextLimit(size=15, unit="utf16"))
+    with pytest.raises(ValueError, match="text limit: 9 utf16; use 10 or more"):
+        split("x", TextLimit(size=9, unit="utf16"))
 
 
 @pytest.mark.parametrize(
@@ -364,6 +364,19 @@ texts = st.lists(st.tuples(lines, st.sampled_from(LINE_ENDS)), max_size=40).map(
 def test_chunks_are_the_text(unit: LengthUnit, size: int, text: str, times: int) -> None:
     text *= times if size > 16 else 1
     assert_sound(text, TextLimit(size=size, unit=unit))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@settings(max_examples=100, deadline=None)
+@given(text=texts, size=st.integers(10, 15))
+def test_a_message_too_small_for_fences_still_takes_text_in_pieces_that_fit(
+    unit: LengthUnit, size: int, text: str
+) -> None:
+    """delivery 12.4"""
+    chunks = split(text, TextLimit(size=size, unit=unit))
+    assert all(0 < measure(chunk, unit) <= size for chunk in chunks)
+    assert not any(is_blank(chunk) for chunk in chunks)
+    assert set("".join(text.split())) <= set("".join(chunks))
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -99,7 +99,7 @@ class _Scanner:
         self._text = text
         self._limit = limit
         # A marker is repeated if it leaves a quarter of the message, at least 4 units, to the text.
-        self._least_room = limit.size // 4
+        self._least_room = max(4, limit.size // 4)
         self._offset = 0
         self._above: Line | None = None
         self._frame = NO_FRAME

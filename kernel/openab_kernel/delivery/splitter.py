@@ -11,8 +11,8 @@ from openab_kernel.facts.outbound import TextLimit
 
 __all__ = ["MIN_LIMIT", "measure", "split"]
 
-# The smallest message that holds a fence, its end and any one character between them.
-MIN_LIMIT = 16
+# The smallest message that is worth cutting for. A fence that does not fit with its markers is cut like any text.
+MIN_LIMIT = 10
 
 # How good a cut between two lines is. The last of the best is taken.
 _ANY, _LINE_END, _BLANK_LINE_IN_FENCE, _BLANK_LINE = range(4)
@@ -26,9 +26,9 @@ def split(text: str, limit: TextLimit) -> list[str]:
     boundary, else anywhere. A code fence that is cut is closed and opened again with its own opener line; a
     table is cut between rows and its header repeated.
 
-    Markers that would fill more than three quarters of a message are not repeated: of an opener line the info
-    string is left out first, then the fence is cut like any text. An unclosed fence is closed if the text is
-    cut.
+    Markers that would fill more than three quarters of a message, or leave less than 4 units to the text, are not
+    repeated: of an opener line the info string is left out first, then the fence is cut like any text. An unclosed
+    fence is closed if the text is cut and there is room.
 
     Args:
         text: Markdown, any length. Blank text gives no chunks.
@@ -41,7 +41,7 @@ def split(text: str, limit: TextLimit) -> list[str]:
         chunk.
 
     Raises:
-        ValueError: `limit.size` is too small to hold a repaired fence (under 16).
+        ValueError: `limit.size` is under 10: no platform has that.
     """
     if limit.size < MIN_LIMIT:
         raise ValueError(f"text limit: {limit.size} {limit.unit}; use {MIN_LIMIT} or more")

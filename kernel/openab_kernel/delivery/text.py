@@ -96,7 +96,7 @@ def plan_text(
     changed.
 
     Raises:
-        ValueError: `limit.size` is under 16.
+        ValueError: `limit.size` is under 10.
     """
     header = take_header(text.buffer, text.answer)
     chosen = header.buffer if narration or is_blank(header.answer) else header.answer
