@@ -16,7 +16,14 @@ from openab_gateway_ws.protocol import (
     platform_of,
     request_id_of,
 )
-from openab_kernel import Clock, SendRejected, SendThrottled, SendUnknown, epoch_ms
+from openab_kernel import (
+    Clock,
+    PlatformMessageNotDispatchedError,
+    SendRejected,
+    SendThrottled,
+    SendUnknown,
+    epoch_ms,
+)
 from openab_kernel.facts.outbound import ChannelCapabilities, Destination, Receipt, ReceiptPart, TextSend
 
 NO_MESSAGE_ID = "gw_sent"
@@ -107,10 +114,26 @@ class GatewayMessageAdapter:
         if reply.request_id is None or not rule.wait_seconds:
             await self._link.send(frame)
             return None
-        answer = await self._link.ask(frame, reply.request_id, rule.wait_seconds)
+        answer = await self._ask(frame, reply.request_id, rule)
         if answer is not None:
             _raise_unless_delivered(answer)
         return answer
+
+    async def _ask(self, frame: str, request_id: str, rule: AckRule) -> ResponseFrame | None:
+        """Ask, and once more if the answer does not come and to ask twice does no harm."""
+        try:
+            answer = await self._link.ask(frame, request_id, rule.wait_seconds)
+        except SendUnknown:
+            if not rule.repeats:
+                raise
+            answer = None
+        if answer is not None or not rule.repeats:
+            return answer
+        await self._link.wait_until_open()
+        try:
+            return await self._link.ask(frame, request_id, rule.wait_seconds)
+        except PlatformMessageNotDispatchedError as error:
+            raise SendUnknown("gateway: the connection was lost before the second answer") from error
 
     def _receipt(self, send: TextSend, message_id: str | None, *, is_confirmed: bool) -> Receipt:
         ids = (message_id,) if message_id else ()

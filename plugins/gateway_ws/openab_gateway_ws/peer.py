@@ -29,12 +29,14 @@ LEGACY_WITHOUT_EDITS = frozenset({"line", "lineworks"})
 class AckRule:
     """Does a frame ask for an answer, how long is one waited for, and what does silence mean?
 
-    `wait_seconds` 0: nobody waits, and a frame that an open socket took is delivered.
+    `wait_seconds` 0: nobody waits, and a frame that an open socket took is delivered. `repeats`: the peer answers a
+    repeated request from its record and sends nothing twice, so that it can be asked once more.
     """
 
     asks: bool = False
     wait_seconds: float = 0.0
     silence: Literal["unknown", "delivered"] = "unknown"
+    repeats: bool = False
 
 
 NO_ACK = AckRule()
@@ -66,8 +68,9 @@ class Peer:
 
     def send_rule(self, platform: str) -> AckRule:
         if self._hello is not None:
-            can_ack = self._abilities(platform).send_ack
-            return AckRule(asks=True, wait_seconds=self._ack_seconds) if can_ack else NO_ACK
+            can = self._abilities(platform)
+            rule = AckRule(asks=True, wait_seconds=self._ack_seconds, repeats=can.drops_repeats)
+            return rule if can.send_ack else NO_ACK
         if self._mode != "text":
             return AckRule(asks=True, wait_seconds=0.0 if self._never_answers else LEGACY_ACK_SECONDS)
         if self._streaming:

@@ -128,6 +128,7 @@ async def test_the_same_part_asks_under_the_same_id_and_another_under_another(
 async def test_a_promised_answer_that_never_comes_is_unknown_each_time(
     make_channel: MakeChannel, gateway, clock
 ) -> None:
+    """delivery 12.16"""
     channel = make_channel("structured", gateway_ack_timeout_secs=12)
     async with running(channel) as runtime:
         await gateway.arrival()
@@ -139,9 +140,55 @@ async def test_a_promised_answer_that_never_comes_is_unknown_each_time(
         assert not gateway.has_frames()
 
 
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_gateway_that_drops_repeats_is_asked_once_more_under_the_same_id(
+    make_channel: MakeChannel, gateway, clock, answers: bool
+) -> None:
+    """delivery 12.16"""
+    channel = make_channel("structured", gateway_ack_timeout_secs=12, hello="never")
+    async with running(channel) as runtime:
+        await gateway.arrival()
+        await greet(gateway, runtime, send_ack=True, drops_repeats=True)
+        sending = Sending(lambda: channel.message_adapter.send_text(text_send()))
+        async with anyio.create_task_group() as group:
+            group.start_soon(sending.run)
+            first = await gateway.frame()
+            await clock.until_waiting()
+            if answers:
+                gateway.answer = acknowledge
+            await clock.advance(12)
+            assert await gateway.frame() == first
+            if not answers:
+                await clock.until_waiting()
+                await clock.advance(12)
+        assert not gateway.has_frames()
+    assert (sending.result is not None and sending.result.confirmed) == answers
+    assert isinstance(sending.error, SendUnknown) != answers
+
+
+async def test_a_repeat_waits_for_the_next_connection(make_channel: MakeChannel, gateway, clock) -> None:
+    """delivery 12.16"""
+    channel = make_channel("structured", hello="never")
+    async with running(channel) as runtime:
+        await gateway.arrival()
+        await greet(gateway, runtime, send_ack=True, drops_repeats=True)
+        sending = Sending(lambda: channel.message_adapter.send_text(text_send()))
+        async with anyio.create_task_group() as group:
+            group.start_soon(sending.run)
+            first = await gateway.frame()
+            gateway.answer = acknowledge
+            await gateway.drop()
+            await runtime.until_health("down")
+            await clock.advance(1)
+            assert await gateway.frame() == first
+    assert sending.result is not None
+    assert sending.result.confirmed
+
+
 async def test_without_a_hello_a_silent_gateway_is_waited_for_once_a_connection(
     make_channel: MakeChannel, gateway, clock
 ) -> None:
+    """delivery 12.16"""
     channel = make_channel("structured", hello="never")
     adapter = channel.message_adapter
     async with running(channel) as runtime:
