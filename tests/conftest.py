@@ -1,8 +1,14 @@
 """What all tests share: both event loops, and two groups of tests that run only when asked for."""
 
 import pytest
+from hypothesis import settings
 
 OPT_IN = ("agents", "crash")
+
+# Another is chosen with --hypothesis-profile. No deadline: machines that run checks are slow now and then.
+settings.register_profile("normal", max_examples=500, deadline=None)
+settings.register_profile("nightly", max_examples=20_000, deadline=None)
+settings.load_profile("normal")
 
 
 @pytest.fixture(scope="module", params=["asyncio", "trio"])

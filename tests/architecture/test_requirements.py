@@ -14,13 +14,13 @@ ROOT = Path(__file__).parents[2]
 ROW_COUNTS = {"turn-kernel": 32, "outbound": 30, "delivery": 35, "triage": 27, "agent": 36}
 ROWS = {f"{spec}.{number}" for spec, count in ROW_COUNTS.items() for number in range(1, count + 1)}
 
-SERVE_NUMBERS = {
+NOW_NUMBERS = {
     "turn-kernel": [*range(1, 18), 29, 30, 32],
-    "delivery": [1, 20, 28, 31, 32, 33],
+    "delivery": [number for number in range(1, 36) if number not in {27, 30}],
     "agent": [*range(14, 37)],
 }
-SERVE = {f"{spec}.{number}" for spec, numbers in SERVE_NUMBERS.items() for number in numbers}
-"""The rows of the present milestone: each needs a test now."""
+NOW = {f"{spec}.{number}" for spec, numbers in NOW_NUMBERS.items() for number in numbers}
+"""The rows that are built: each needs a test."""
 
 LATER = {"conversation", "custody", "judgement", "reply-tool", "channels"}
 
@@ -37,7 +37,7 @@ def find_row_flaw(name: str, row: dict[str, Any]) -> str | None:
         return f"unknown keys {sorted(unknown)}"
     if not row.get("title"):
         return "no title"
-    if not tests and (later is None or name in SERVE):
+    if not tests and (later is None or name in NOW):
         return "no test"
     if later is not None and later not in LATER:
         return f"later = {later!r}; known are {sorted(LATER)}"

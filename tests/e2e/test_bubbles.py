@@ -90,6 +90,16 @@ def sent(gateway: FakeGateway) -> list[dict[str, Any]]:
     return [frame for frame in frames if frame["schema"] == "openab.gateway.reply.v1" and "command" not in frame]
 
 
+async def next_texts(gateway: FakeGateway, count: int) -> list[str]:
+    """The texts of the next sends."""
+    texts: list[str] = []
+    while len(texts) < count:
+        frame = await gateway.json()
+        if frame["schema"] == "openab.gateway.reply.v1" and "command" not in frame:
+            texts.append(frame["content"]["text"])
+    return texts
+
+
 @pytest.mark.parametrize("repair", [False, True], ids=["as it is", "repaired"])
 @pytest.mark.parametrize("policy", ["fallback_text", "error_message", "silent"])
 async def test_the_running_service_shows_what_the_table_says(
@@ -118,13 +128,9 @@ async def test_bubbles_of_a_sequential_turn_reach_the_gateway_while_the_agent_wo
     with serve(agent, mode="sequential", bubble_delay_ms=0) as service:
         await gateway.arrival()
         await gateway.send(event())
-        texts: list[str] = []
-        while len(texts) < 2:
-            frame = await gateway.json()
-            if frame["schema"] == "openab.gateway.reply.v1" and "command" not in frame:
-                texts.append(frame["content"]["text"])
-                agent.release("go")
-        assert texts == ["one", "two"]
+        assert await next_texts(gateway, 1) == ["one"]
+        agent.release("go")
+        assert await next_texts(gateway, 1) == ["two"]
         finished = service.wait_for("turn.finished")
         assert (finished["outcome"], finished["mode"], finished["bubbles"]) == ("done", "sequential", 2)
         service.terminate()
@@ -152,5 +158,23 @@ async def test_a_rejected_bubble_ends_the_turn_as_failed(
         finished = service.wait_for("turn.finished")
         assert [frame["content"]["text"] for frame in sent(gateway)] == ["one", "two"]
         assert (finished["outcome"], finished["delivered"], finished["failed"]) == ("failed", 1, 1)
+        service.terminate()
+        assert service.wait() == 0
+
+
+async def test_bubbles_that_wait_for_a_connection_go_out_on_the_new_one(
+    gateway: FakeGateway, serve: Any, tmp_path: Path
+) -> None:
+    """delivery 12.26"""
+    agent = ScriptedAgent(tmp_path / "agent", [[chunk(e("one", "two", "three"))]])
+    with serve(agent, mode="structured", bubble_delay_ms=500) as service:
+        await gateway.arrival()
+        await gateway.send(event())
+        texts = await next_texts(gateway, 1)
+        await gateway.drop()
+        await gateway.arrival()
+        assert [*texts, *await next_texts(gateway, 2)] == ["one", "two", "three"]
+        assert service.wait_for("turn.finished")["delivered"] == 3
+        assert sent(gateway) == []
         service.terminate()
         assert service.wait() == 0

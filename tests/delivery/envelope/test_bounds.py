@@ -2,7 +2,7 @@
 
 import pytest
 
-from openab_kernel.delivery.envelope import EnvelopeRules, find_envelopes, leaks
+from openab_kernel.delivery.envelope import EnvelopeRules, Findings, find_envelopes, leaks
 from openab_kernel.delivery.envelope import bounds as limits
 from openab_kernel.delivery.envelope.bounds import Budget
 from openab_kernel.delivery.envelope.search import search
@@ -29,7 +29,7 @@ HOSTILE = {
     "YAML": "- a: b\n",
     "YAML keys": "schema: openab.turn.v1\n",
     "values": '{"a":1}',
-    "open strings": '{“messages”:[‘\\',
+    "open strings": "{\u201cmessages\u201d:[\u2018\\",
     "bubbles": '{"messages":[{"id":"b","text":"c"},',
     "silence": '{"schema":"openab.turn.v1","next":{"type":"silent"}}',
 }
@@ -37,7 +37,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("marker", ["", ' "messages" '], ids=["no marker", "marker"])
 @pytest.mark.parametrize("piece", HOSTILE.values(), ids=HOSTILE.keys())
-@pytest.mark.parametrize("before", ["", '{"schema":"openab.turn.v1","messages":[{"id":"b","text":"'], ids=["", "inside"])
+@pytest.mark.parametrize(
+    "before", ["", '{"schema":"openab.turn.v1","messages":[{"id":"b","text":"'], ids=["", "inside"]
+)
 def test_a_megabyte_is_searched_in_few_steps(piece: str, marker: str, before: str) -> None:
     """delivery 12.25"""
     text = before + piece * (SIZE // len(piece)) + marker
@@ -48,10 +50,14 @@ def test_a_megabyte_is_searched_in_few_steps(piece: str, marker: str, before: st
     assert budget.brackets <= limits.MAX_BRACKETS + 1
     assert budget.tolerant_reads <= limits.MAX_TOLERANT_READS + 1
     assert budget.tokens <= limits.MAX_TOKENS + 1
-    found = find_envelopes(text, text, EnvelopeRules())
+    found = find(text)
     assert found.is_structured or found.rest == text
     assert not before or not found.rest
     assert not found.envelopes
+
+
+def find(text: str) -> Findings:
+    return find_envelopes(text, text, EnvelopeRules())
 
 
 def spent(text: str) -> Budget:
@@ -62,17 +68,17 @@ def spent(text: str) -> Budget:
 
 def test_no_start_after_the_last_marker_is_tried() -> None:
     assert spent('so {"' * 1000).reads == 0
-    assert spent('messages {"' * 10 + '{"' * 1000).failed_reads == 10
+    assert spent('messages {"' * 10 + '{"' * 1000).failed_reads == 9
 
 
 def test_past_the_failed_reads_all_is_machine_text_if_a_marker_lies_ahead() -> None:
     """delivery 12.25"""
     before = '{"a" ' * limits.MAX_FAILED_READS
-    found = find_envelopes(text := f'{before}so {{"b" {E_X}', text, EnvelopeRules())
+    found = find(f'{before}so {{"b" {E_X}')
     assert [rejection.kind for rejection in found.rejections] == ["malformed"]
     assert found.rest == f"{before}so"
-    assert find_envelopes(text := f'{before}{E_X}', text, EnvelopeRules()).envelopes
-    assert not find_envelopes(text := f'messages {before}{{"b" so', text, EnvelopeRules()).is_structured
+    assert find(f"{before}{E_X}").envelopes
+    assert not find(f'messages {before}{{"b" so').is_structured
 
 
 @pytest.mark.parametrize(
@@ -89,30 +95,47 @@ def test_past_the_failed_reads_all_is_machine_text_if_a_marker_lies_ahead() -> N
 def test_past_each_bound_all_is_machine_text(bound: str, piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """delivery 12.25"""
     monkeypatch.setattr(limits, bound, 30)
-    found = find_envelopes(text := f"so {piece * 40}{E_X}", text, EnvelopeRules())
+    text = f"so {piece * 40}{E_X}"
+    found = find(text)
     assert found.rejections
     assert not found.envelopes
     assert "openab" not in found.rest
     monkeypatch.setattr(limits, bound, 10**6)
-    assert find_envelopes(text, text, EnvelopeRules()).envelopes
+    assert find(text).envelopes
 
 
 def test_past_the_bound_the_search_for_a_cut_one_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """delivery 12.25"""
     text = 'so {"next" 1 {"next" 2 {"next" 3\n{"mess'
-    assert find_envelopes(text, text, EnvelopeRules()).rejections
+    assert find(text).rejections
     monkeypatch.setattr(limits, "MAX_TOKENS", 3)
-    assert find_envelopes(text, text, EnvelopeRules()).rest == text
+    assert find(text).rest == text
+
+
+def test_past_a_bound_a_body_is_prose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """delivery 12.25"""
+    many = "[" + "{}," * limits.MAX_BRACKETS + "{}]"
+    assert find(many).rest == many
+    monkeypatch.setattr(limits, "MAX_TOKENS", 9)
+    few = "[{'id':'a','text':'b'}]"
+    assert find(few).rest == few
+
+
+def test_past_a_bound_a_wrapper_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """delivery 12.25"""
+    text = f'a {{"r":{E5},"n":1,}} b'
+    monkeypatch.setattr(limits, "MAX_TOKENS", 3)
+    assert find(text).rest == 'a {"r":\n,"n":1,} b'
 
 
 def test_a_cut_one_is_looked_for_at_the_end_alone() -> None:
     """delivery 12.25"""
     cut = 'so\n{"mess'
-    assert find_envelopes(cut, cut, EnvelopeRules()).rejections
+    assert find(cut).rejections
     many = '{"a" ' * 64 + cut
-    assert find_envelopes(many, many, EnvelopeRules()).rest == many
+    assert find(many).rest == many
     far = 'so\n{"messages":["' + "x" * limits.TAIL_CHARS
-    assert find_envelopes(far, far, EnvelopeRules()).rest == far
+    assert find(far).rest == far
 
 
 @pytest.mark.parametrize(("opening", "closing"), [('{"a":', "}"), ('[{"a":', "}]")])
@@ -131,17 +154,18 @@ def tool(depth: int) -> str:
 @pytest.mark.parametrize("before", ["", "so\n"])
 def test_an_envelope_may_nest_64_deep(before: str) -> None:
     """delivery 12.25"""
-    assert find_envelopes(text := before + tool(62), text, EnvelopeRules()).envelopes
-    deeper = find_envelopes(text := before + tool(63), text, EnvelopeRules())
+    assert find(before + tool(62)).envelopes
+    deeper = find(before + tool(63))
     assert [rejection.kind for rejection in deeper.rejections] == ["malformed"]
     assert deeper.rest == before.strip()
-    assert not find_envelopes(text := before + tool(100_000), text, EnvelopeRules()).rest.strip("so\n")
+    assert find(before + tool(100_000)).rest == before.strip()
 
 
 def test_a_bracket_that_was_matched_before_is_not_matched_again() -> None:
     """delivery 12.25: passes over the same text add up to one"""
     text = '{"a":' * 60 + '{"x":1},' * 1000 + "messages"
     assert spent(text).brackets < 2500
+    assert spent(r'{"k{"x\"y"[{ messages').brackets == 4
     shared = '{"a":{"b":[{"c":1},{"d":1} x]}} messages'
     assert spent(shared).failed_reads == 3
     deep = '{"a":' * 40 + '{"b":1' + '{"c":' * 30 + "1" + "}" * 30 + "}" * 41 + " messages"

@@ -140,7 +140,9 @@ CUT = [
     '{"messages":[{"id":"a","te',
     '{"messages":[{"id":"a","text":"b"},{',
     '{"messages"',
-    '{messages: [',
+    "{messages: [",
+    "{messages: ['a'], nex",
+    "{messages: [{id: 'a', te ",
     '{"schema":"openab.tu',
     '{"schema":"openab.turn.v1"',
     '{"messages":["a\nb',
@@ -151,6 +153,9 @@ CUT = [
     '{/* it */"messages":["a',
     '{ // it\n  messages: ["a',
     '{"schema":"openab.turn.v1", // it',
+    "{&quot;messages&quot;:[{&quot;id&qu",
+    '{\\"messages\\":[\\"a\\",\\',
+    '{"next":{"type":"tool","name":"n","arguments":[true,-1.5e3,0,None,12',
     '{"schema":"openab.turn.v1", /* it',
 ]
 
@@ -193,6 +198,13 @@ def test_what_could_not_become_an_envelope_is_prose(piece: str) -> None:
     assert find(f"so\n{piece}").rest == f"so\n{piece}"
 
 
+def test_a_quotation_mark_that_was_not_escaped_hides_no_envelope() -> None:
+    """delivery 12.9"""
+    found = find('so\n{"messages":[{"text":"say "hi" to","id":"a"}],"next":{}}\nand so on')
+    assert (kinds(found), found.rest) == (["malformed"], "so")
+    assert not find('so\n{"messages":[{"role":"a","text":"say "hi" to"}]}').rejections
+
+
 def test_an_envelope_that_breaks_off_into_prose_takes_the_rest_with_it() -> None:
     """delivery 12.9: nobody knows where it was meant to end"""
     found = find('so\n{"schema":"openab.turn.v1","messages":[{"id":"a","text":"b"}} and so on')
@@ -207,11 +219,13 @@ def test_an_envelope_that_breaks_off_into_prose_takes_the_rest_with_it() -> None
         pytest.param(f"- a\n- {E5}\n- b", "- a\n- b", id="list"),
         pytest.param(f"a `{E5}` b", "a\nb", id="code"),
         pytest.param(f"a\n```json\n{E5}\n```\nb", "a\nb", id="fence"),
+        pytest.param(f"a\n```json {E5}\n```\nb", "a\nb", id="fence on the line"),
         pytest.param(f"a\n```\n{E5}\n{E5}\n```\nb", "a\nb", id="two in a fence"),
         pytest.param(f"a\n````\n```\n{E5}\n```\n````\nb", "a\nb", id="fence in a fence"),
         pytest.param(f"```\na\n```\n{E5}\n```\nb\n```", "```\na\n```\n```\nb\n```", id="between fences"),
         pytest.param(f"```\na\n{E5}\n```\nb", "```\na\n```\nb", id="at the end of a fence"),
         pytest.param(f"```\n{E5}\na\n```\nb", "```\na\n```\nb", id="at the head of a fence"),
+        pytest.param(f"a\n~~~\n~~~\n{E5}\n~~~\n~~~\nb", "a\nb", id="the same fence in a fence"),
         pytest.param(f"a\n```\n{E5}", "a", id="open fence"),
         pytest.param(f"a {E5}\n```", "a", id="lone fence"),
         pytest.param(f"a <x y='z'><b>{E5}</b></x> b", "a\nb", id="tags"),
@@ -235,7 +249,7 @@ def test_what_wrapped_an_envelope_goes_with_it(text: str, rest: str) -> None:
     assert not leaks(found.rest)
 
 
-@pytest.mark.parametrize("quoted", ["&quot;", '\\"', '\\\\\\"', '""', "`", "´"])
+@pytest.mark.parametrize("quoted", ["&quot;", '\\"', '\\\\\\"', '""', "`", "\u00b4"])
 def test_quotation_marks_may_be_of_any_kind(quoted: str) -> None:
     """delivery 12.9"""
     found = find("so " + e(CANARY).replace('"', quoted))

@@ -1,5 +1,6 @@
 """delivery.md 2.1 and 3.5: which envelope is sent, and why another is not."""
 
+import json
 from typing import Any
 
 import pytest
@@ -41,6 +42,12 @@ def test_a_valid_envelope_says_all_that_was_said() -> None:
     expected = Envelope((Bubble("a", "  x\ny"), Bubble("b", "z")), NextStep("wait"))
     assert find(body) == Findings((expected,), (), False, 0, "")
     assert find(body).is_structured
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_white_space_between_tokens_is_no_fault(line_end: str) -> None:
+    body = json.dumps(value_of("x"), indent="\t").replace("\n", line_end)
+    assert judge(body) == Envelope((Bubble("b1", "x"),), NextStep("stop"))
 
 
 def test_next_may_be_left_out_and_then_is_stop() -> None:
@@ -114,7 +121,11 @@ def test_what_is_not_of_the_format_is_malformed(body: str, repair: bool) -> None
 
 def test_a_number_may_have_as_many_digits_as_python_reads() -> None:
     body = e("x", next={"type": "tool", "name": "n", "arguments": 0})
-    for number, value in [("7" * 4300, int("7" * 4300)), ("0." + "0" * 4299, 0.0), ("-" + "1" * 4300, -int("1" * 4300))]:
+    for number, value in [
+        ("7" * 4300, int("7" * 4300)),
+        ("0." + "0" * 4299, 0.0),
+        ("-" + "1" * 4300, -int("1" * 4300)),
+    ]:
         verdict = judge(body.replace(":0", f":{number}"))
         assert isinstance(verdict, Envelope)
         assert verdict.next.arguments == value
