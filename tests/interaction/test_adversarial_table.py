@@ -1,4 +1,4 @@
-"""delivery.md 4 through a whole kernel: each row, under each policy, with repair off and on, in one piece and in many."""
+"""delivery.md 4 through a whole kernel: each row under each policy, repair off and on, whole and in pieces."""
 
 from __future__ import annotations
 

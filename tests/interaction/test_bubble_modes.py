@@ -47,7 +47,7 @@ FAILURES = [
 
 @asynccontextmanager
 async def kernel_of(
-    *answers: Any, mode: str = "structured", outbound: RecordingOutbound | None = None, **settings: Any
+    *answers: Any, mode: Any = "structured", outbound: RecordingOutbound | None = None, **settings: Any
 ) -> AsyncIterator[Harness]:
     """A kernel in a bubble mode, on a platform without pauses unless `bubble_delay_ms` is given."""
     delivery = {key: settings.pop(key) for key in list(settings) if key in DeliverySettings.model_fields}

@@ -20,8 +20,9 @@ DroppedReason = Literal["bubbles", "failure", "policy"]
 class BubblePlan:
     """What is sent, and what the log and the record of the turn are told. At most one of the first three is set.
 
-    `text` is one ordinary message. `joined` counts valid envelopes, repeats left out. `is_unstructured`: no envelope was found where one was owed, and the policy had its way.
-    `dropped_chars` counts the code points of text that is not shown, `is_guarded` that the last guard held it back.
+    `text` is one ordinary message. `joined` counts valid envelopes, repeats left out. `is_unstructured`: no envelope
+    was found where one was owed, and the policy had its way. `dropped_chars` counts the code points of text not
+    shown; `is_guarded`: the last guard held it back.
     """
 
     bubbles: tuple[Bubble, ...] = ()

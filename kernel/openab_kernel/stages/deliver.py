@@ -15,7 +15,6 @@ from openab_kernel.errors import (
     FailureCause,
     PartialDeliveryError,
     PlatformMessageNotDispatchedError,
-    SendError,
 )
 from openab_kernel.facts.agent_update import AgentUpdate, BubbleMessage, Stopped
 from openab_kernel.facts.outbound import Intent, IntentOutcome, PartOutcome
@@ -88,8 +87,10 @@ class Delivery:
     # ---------------------------------------------------------------- when it has stopped
 
     async def owe(self, stopped: Stopped | None, failure: Exception | None) -> None:
-        """Put what is owed into custody: a notice, what the agent said, at most one line about a failure. `settle` gives
-        the error, if one comes up."""
+        """Put what is owed into custody: a notice, what the agent said, at most one line about a failure.
+
+        An error of sending is given by `settle`.
+        """
         self._is_cancelled = stopped is not None and stopped.by_request
         self.cause = failure_cause(failure)
         messages = [] if self._is_cancelled else await self._close(stopped)

@@ -308,8 +308,10 @@ class SequentialRoad(_BubbleRoad):
 def log_plan(plan: BubblePlan, chars: int, policy: str) -> None:
     """Tell the operator what became of the text, in kinds, indexes, counts and lengths alone (delivery.md 11)."""
     if plan.is_silent:
-        level = log.warning if plan.silenced_bubbles else log.info
-        level("turn.silent", bubbles=plan.silenced_bubbles)
+        if plan.silenced_bubbles:
+            log.warning("turn.silent", bubbles=plan.silenced_bubbles)
+        else:
+            log.info("turn.silent", bubbles=0)
         return
     for rejection in plan.rejections:
         log.warning("envelope.rejected", kind=rejection.kind, index=rejection.index, policy=policy, chars=chars)
