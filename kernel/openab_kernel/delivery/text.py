@@ -115,5 +115,7 @@ def plan_text(
 
 
 def _is_envelope(body: str, schema_id: str) -> bool:
+    if "{" not in body:
+        return False
     found = find_envelopes(body, body, EnvelopeRules(schema_id))
     return found.is_structured and not found.rest
