@@ -45,6 +45,8 @@ from openab_kernel.storage.settings import StoreSettings
 log = structlog.get_logger("openab_kernel.app")
 
 LAST_MARKS_SECONDS = 3.0
+# A terminal that closes hangs up; Windows has no such signal.
+STOP_SIGNALS = [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 Run = Callable[..., Coroutine[Any, Any, None]]
 
 
@@ -261,7 +263,7 @@ def tell_at_start(config: Config) -> None:
 
 
 async def serve(kernel: Kernel) -> bool:
-    """Run until SIGTERM or SIGINT, then drain. False: a second signal cut that off."""
+    """Run until SIGTERM, SIGINT or SIGHUP, then drain. False: a second signal cut that off."""
     async with anyio.create_task_group() as group:
         await group.start(_stop_on_signal, kernel, group.cancel_scope)
         await kernel.run()
@@ -271,7 +273,7 @@ async def serve(kernel: Kernel) -> bool:
 
 
 async def _stop_on_signal(kernel: Kernel, everything: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+    with anyio.open_signal_receiver(*STOP_SIGNALS) as signals:
         task_status.started()
         async for number in signals:
             log.info("kernel.signalled", signal=signal.Signals(number).name)

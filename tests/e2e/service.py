@@ -42,9 +42,9 @@ class Service:
             if line["event"] == event:
                 return line
 
-    def terminate(self) -> None:
+    def terminate(self, number: int = signal.SIGTERM) -> None:
         """Ask it to stop."""
-        self._process.send_signal(signal.SIGTERM)
+        self._process.send_signal(number)
 
     def wait(self) -> int:
         """The exit status, once it has ended and its log is read."""

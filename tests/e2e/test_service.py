@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -346,3 +348,56 @@ async def test_a_second_signal_stops_at_once_and_the_next_start_says_what_was_cu
         assert await texts(gateway, 1) == [INTERRUPTED]
         service.terminate()
         assert service.wait() == 0
+
+
+async def test_a_closed_terminal_drains_like_any_other_end(
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, serve: Any
+) -> None:
+    """case R-01"""
+    agent = make_agent([gate("go"), chunk("answer")])
+    with serve(config(agent)) as service:
+        await gateway.arrival()
+        await gateway.send(event())
+        await agent.until_at("go")
+        service.terminate(signal.SIGHUP)
+        service.wait_for("kernel.draining")
+        agent.release("go")
+        assert await texts(gateway, 1) == ["answer"]
+        assert service.wait() == 0
+
+
+STUCK = """
+import time
+from openab_kernel import hookimpl
+
+class Stuck:
+    def message_ended(self, result):
+        time.sleep(600)
+
+@hookimpl
+def register_turn_observers(settings, services):
+    return [Stuck()]
+"""
+
+
+async def test_nothing_that_is_stuck_in_a_thread_keeps_the_process(
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, serve: Any, tmp_path: Path
+) -> None:
+    """case R-01"""
+    info = tmp_path / "site" / "stuck_dist-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: stuck-dist\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[openab_kernel.plugins]\nstuck = stuck_plugin\n")
+    (tmp_path / "site" / "stuck_plugin.py").write_text(STUCK)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    attachment = {"type": "text_file", "filename": "a", "mime_type": "text/plain", "size": 1, "path": str(pipe)}
+    content = {"type": "text", "text": "hello", "attachments": [attachment]}
+    with serve(config(make_agent([chunk("answer")])), env={"PYTHONPATH": str(tmp_path / "site")}) as service:
+        await gateway.arrival()
+        await gateway.send(event(content=content))
+        assert await texts(gateway, 1) == ["answer"]
+        service.wait_for("turn.finished")
+        service.terminate()
+        assert service.wait() == 0
+        assert [line["code"] for line in service.lines if line["event"] == "media.unreadable"] == ["FileNotFoundError"]

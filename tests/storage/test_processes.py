@@ -51,6 +51,14 @@ async def test_second_process_is_refused_and_told_who_holds_the_store(path: Path
         assert str(path) in str(refusal.value)
 
 
+async def test_a_link_to_the_store_is_the_same_store(path: Path, clock: ManualClock, tmp_path: Path) -> None:
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    async with running(SqliteStore(path, clock)):
+        with pytest.raises(StoreLockedError):
+            await SqliteStore(link, clock).run()
+
+
 async def test_lock_of_a_dead_process_holds_nobody_up(path: Path, clock: ManualClock) -> None:
     with process_on(path) as holder:
         holder.kill()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 
 import anyio
 import click
+import structlog
 
 from openab_kernel.app import Kernel, build, set_up, tell_at_start
 from openab_kernel.app import serve as run_until_signalled
@@ -16,7 +19,10 @@ from openab_kernel.observability.logs import configure
 from openab_kernel.observability.settings import LogSettings
 from openab_kernel.redact import Redactor
 
+log = structlog.get_logger("openab_kernel.cli")
+
 CUT_STATUS = 130
+LAST_THREADS_SECONDS = 1.0
 SWITCH_SECONDS = 0.0005
 """How long the loop may keep the interpreter from the thread that writes the store; Python's own 5 ms are a fifth of
 what a person calls at once."""
@@ -43,14 +49,33 @@ def quiet() -> None:
 
 
 def run_kernel(kernel: Kernel, backend: str) -> None:
-    """Run to the end; an error of one of the kernel's own parts is raised as itself, not as a group."""
+    """Run to the end; an error of one of the kernel's own parts is raised as itself, not as a group.
+
+    Ends the process here if a plugin's call is stuck in a thread: Python would wait for it.
+    """
     sys.setswitchinterval(SWITCH_SECONDS)
+    earlier = set(threading.enumerate())
     try:
         ended = anyio.run(run_until_signalled, kernel, backend=backend)
     except BaseExceptionGroup as group:
         raise innermost(group) from group
-    if not ended:
-        raise SystemExit(CUT_STATUS)
+    status = 0 if ended else CUT_STATUS
+    if _is_stuck(set(threading.enumerate()) - earlier):
+        log.warning("thread.abandoned", fix="a call of a plugin does not end")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    if status:
+        raise SystemExit(status)
+
+
+def _is_stuck(threads: set[threading.Thread]) -> bool:
+    """Whether one of these is still at work a moment after everything was closed."""
+    end = time.monotonic() + LAST_THREADS_SECONDS
+    waited_for = [thread for thread in threads if not thread.daemon]
+    for thread in waited_for:
+        thread.join(max(0.0, end - time.monotonic()))
+    return any(thread.is_alive() for thread in waited_for)
 
 
 def innermost(error: BaseException) -> BaseException:

@@ -34,7 +34,7 @@ async def fetch(batch: Sequence[Queued]) -> list[ContentBlock]:
     """The prompt, with the media fetched that were only references until now."""
     messages = [await _with_media(queued) for queued in batch]
     paths = {item.path for message in messages for item in message.context.media if item.path}
-    files = {path: await to_thread.run_sync(_read, path) for path in paths}
+    files = {path: await to_thread.run_sync(_read, path, abandon_on_cancel=True) for path in paths}
     return prompt_blocks(messages, files)
 
 
@@ -66,8 +66,10 @@ async def _with_media(queued: Queued) -> InboundMessage:
 
 
 def _read(path: str) -> bytes | None:
-    """A local file, cut at the most that is ever read. None: it cannot be read."""
+    """A local file, cut at the most that is ever read. None: it cannot be read, or is none: a pipe might never end."""
     try:
+        if not Path(path).is_file():
+            raise FileNotFoundError
         with Path(path).open("rb") as file:
             return file.read(FILE_BYTES)
     except OSError as error:

@@ -33,7 +33,7 @@ else:
 class StoreLock:
     """Held from its making until `release` or the end of the process, however that comes.
 
-    `<path>.lock` holds `pid host started_at`. The operating system keeps the lock, not the file: what a dead process
+    `<path>.lock` holds `pid host started_at`; links are followed first, so that a store has one lock by whatever name. The operating system keeps the lock, not the file: what a dead process
     left in it holds nobody up, and it is never removed, since somebody may be about to lock it. A missing folder is
     made, for its owner alone.
 
@@ -43,9 +43,10 @@ class StoreLock:
     """
 
     def __init__(self, path: Path, started_at: datetime) -> None:
-        lock_path = path.with_name(path.name + ".lock")
+        real_path = path.resolve()
+        lock_path = real_path.with_name(real_path.name + ".lock")
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            real_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StoreError(
