@@ -340,7 +340,8 @@ class Pipeline:
             if queued.ending is not None:
                 queued.ending.set(result, failure)
         if failure is not None and turn.ending is None:
-            log.warning("turn.failed", error=type(failure).__name__, cause=turn.delivery.cause)
+            reason = str(failure) if isinstance(failure, AgentError) else None
+            log.warning("turn.failed", error=type(failure).__name__, cause=turn.delivery.cause, reason=reason)
         if self._parts.observers.hears_turns:
             self._parts.observers.turn_finished(turn.summary())
 
@@ -359,7 +360,15 @@ class Pipeline:
         """A stage refused or consumed the message: tell everybody."""
         ended = strictest(walk.admission, admission)
         walk.trail.end(stage, ended)
-        log.debug("event.ended", stage=stage, admission=ended.kind, reason=ended.reason)
+        log.debug(
+            "event.ended",
+            channel=walk.trail.channel,
+            account_id=walk.trail.account_id,
+            message_id=walk.trail.message_id,
+            stage=stage,
+            admission=ended.kind,
+            reason=ended.reason,
+        )
         result = ChannelTurnResult(admission=ended, dispatched=False, route_session_key=walk.trail.session_key)
         result = await finalize(walk.trail, result, walk.on_finalize, self._parts.observers)
         return Received(result, immediate_ack=walk.immediate_ack)

@@ -89,7 +89,6 @@ def test_every_problem_is_one_line_on_stderr_and_the_status_is_2(run_check):
         ('parse_error_text = " "', "delivery.parse_error_text: an empty string; "),
         ("max_bubble = 3", "delivery.max_bubble: unknown key; did you mean max_bubbles?"),
         ('reply_tool = "inject"', 'delivery.reply_tool: "inject"; '),
-        ('mode = "structured"', 'delivery.mode: "structured"; not in this version'),
         ('schema = "${secrets.x}"', "delivery.schema: ${secrets.x}; "),
     ],
 )

@@ -401,3 +401,45 @@ async def test_nothing_that_is_stuck_in_a_thread_keeps_the_process(
         service.terminate()
         assert service.wait() == 0
         assert [line["code"] for line in service.lines if line["event"] == "media.unreadable"] == ["FileNotFoundError"]
+
+
+async def test_an_agent_that_cannot_be_started_is_named_at_start_and_with_each_turn(
+    gateway: FakeGateway, config: Any, serve: Any
+) -> None:
+    """case C-01"""
+
+    class Absent:
+        command = ("no-such-agent",)
+
+    with serve(config(Absent())) as service:
+        await gateway.arrival()
+        await gateway.send(event())
+        assert await texts(gateway, 1) == [DIED]
+        failed = service.wait_for("turn.failed")
+        service.terminate()
+        assert service.wait() == 0
+        reasons = [line["reason"] for line in service.lines if line["event"] == "agent.unavailable"]
+        assert reasons == [
+            "cannot start no-such-agent: there is no such program on the agent's PATH; set [agent] command"
+        ]
+        assert failed["reason"].startswith("cannot start no-such-agent: ")
+
+
+async def test_a_message_that_is_not_taken_can_be_found_in_the_debug_log(
+    gateway: FakeGateway, make_agent: MakeAgent, config: Any, serve: Any
+) -> None:
+    stranger = {"id": "u9", "name": "s", "display_name": "S", "is_bot": False}
+    with serve(config(make_agent([chunk("answer")]))) as service:
+        await gateway.arrival()
+        await gateway.send(event(message_id="m-stranger", sender=stranger), event(message_id="m-known"))
+        assert await texts(gateway, 1) == ["answer"]
+        service.terminate()
+        assert service.wait() == 0
+        [ended] = [line for line in service.lines if line["event"] == "event.ended"]
+        assert (ended["channel"], ended["message_id"], ended["stage"]) == (
+            "gateway",
+            "telegram:42:m-stranger",
+            "authorize",
+        )
+        judged = [line["message_id"] for line in service.lines if line["event"] == "event.judged"]
+        assert judged == ["telegram:42:m-stranger", "telegram:42:m-known"]

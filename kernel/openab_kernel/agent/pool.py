@@ -18,7 +18,7 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from openab_kernel.agent.acp.client import AcpClient, ClientOptions, acp_client
-from openab_kernel.agent.acp.process import AdoptedChildren, agent_process
+from openab_kernel.agent.acp.process import AdoptedChildren, agent_process, find_obstacle
 from openab_kernel.agent.models import models_text
 from openab_kernel.agent.session import Live, Session, SessionTurn
 from openab_kernel.agent.settings import SLOT_WAIT_SECONDS, Permission, PoolSettings
@@ -88,6 +88,9 @@ class AcpAgent:
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """See the interface."""
+        obstacle = find_obstacle(self._command[0], self._cwd, self._environment.get("PATH"))
+        if obstacle is not None:
+            log.warning("agent.unavailable", agent=self.name, reason=obstacle)
         if self._pool.liveness_check_secs >= self._pool.prompt_hard_timeout_secs:
             log.warning(
                 "liveness_check.outlasted",

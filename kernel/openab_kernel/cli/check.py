@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from openab_kernel import __version__
+from openab_kernel.agent.acp.process import find_obstacle
 from openab_kernel.agent.settings import AgentSettings, PoolSettings, resolve_command, resolve_working_dir
 from openab_kernel.app import Setup, set_up
 from openab_kernel.cli.options import config_option, describe_plugin, exit_on_error, silence_logs
@@ -64,6 +65,9 @@ def describe(config: Config, command: list[str], environ: Mapping[str, str]) -> 
     directory = resolve_working_dir(agent, environ)
     yield "agent", f"{shlex.join(command)}, in {directory}, at most {pool.max_sessions} sessions"
     yield "agent", f"when it asks for permission: {agent.permission}"
+    obstacle = find_obstacle(command[0], directory, environ.get("PATH"))
+    if obstacle is not None:
+        yield "warning", obstacle
     yield "delivery", DELIVERY
     yield from _find_mispairing(config.of(DeliverySettings).schema_id, Path(directory))
     yield "store", str(config.of(StoreSettings).path(config.directory))

@@ -25,7 +25,8 @@ def authorize(
         question = _of_context(resolved.ctx_payload, facts)
     question.has_control_command = command is not None
     decision = decide(question, policy)
-    log.debug("event.judged", admission=decision.admission.kind, reason=decision.reason_code)
+    admission = decision.admission.kind
+    log.debug("event.judged", message_id=found.id, admission=admission, reason=decision.reason_code)
     return decision, command if decision.command_authorized else None
 
 

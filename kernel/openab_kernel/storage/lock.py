@@ -33,9 +33,9 @@ else:
 class StoreLock:
     """Held from its making until `release` or the end of the process, however that comes.
 
-    `<path>.lock` holds `pid host started_at`; links are followed first, so that a store has one lock by whatever name. The operating system keeps the lock, not the file: what a dead process
-    left in it holds nobody up, and it is never removed, since somebody may be about to lock it. A missing folder is
-    made, for its owner alone.
+    `<path>.lock` holds `pid host started_at`. Links are followed first, so that a store has one lock by whatever name.
+    The operating system keeps the lock, not the file: what a dead process left in it holds nobody up, and it is never
+    removed, since somebody may be about to lock it. A missing folder is made, for its owner alone.
 
     Raises:
         StoreLockedError: another process holds it; names it.

@@ -7,6 +7,7 @@ behind. So every signal goes to the group, and the group is asked whether it is 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -138,6 +139,15 @@ async def agent_process(
         report = log.info if process.exit_status is None else log.warning
         await process.aclose()
         report("agent.exited", agent_pid=process.pid, exit_status=process.exit_status)
+
+
+def find_obstacle(program: str, cwd: str, search_path: str | None) -> str | None:
+    """Why this program could not be started now, with the way out. None: nothing is known to be in its way."""
+    if not Path(cwd).is_dir():
+        return _why_not_started(program, cwd, FileNotFoundError())
+    if shutil.which(program, path=search_path) is None:
+        return f"cannot start {program}: there is no such program on the agent's PATH; set [agent] command"
+    return None
 
 
 def _why_not_started(program: str, cwd: str, error: OSError) -> str:
