@@ -1,6 +1,6 @@
 """How long the search for envelopes takes on a megabyte of hostile text (delivery.md 3.4 and 12.25; the aim is 100 ms).
 
-    python benchmarks/envelope.py [--size 1000000] [--runs 3]
+python benchmarks/envelope.py [--size 1000000] [--runs 3]
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HOSTILE = {
     "empty objects": "{}",
     "items": '["a",',
     "open quotes": '{"messages":["\\',
-    "other quotes": "{“messages”:[‘\\",
+    "other quotes": "{\u201cmessages\u201d:[\u2018\\",
     "messages": '{"messages":[{"id":"1","text":"x"}]}',
     "silence": '{"schema":"openab.turn.v1","next":{"type":"silent"}}\n',
     "cut ones": '{"messages":[{"id":"b","text":"c"},',

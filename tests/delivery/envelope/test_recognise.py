@@ -218,6 +218,7 @@ def test_an_envelope_that_breaks_off_into_prose_takes_the_rest_with_it() -> None
         pytest.param("a\n> " + PRETTY.replace("\n", "\n> ") + "\nb", "a\nb", id="quote of many lines"),
         pytest.param(f"- a\n- {E5}\n- b", "- a\n- b", id="list"),
         pytest.param(f"a `{E5}` b", "a\nb", id="code"),
+        pytest.param(f"a\n`\n{E5}\n`\nb", "a\nb", id="code of many lines"),
         pytest.param(f"a\n```json\n{E5}\n```\nb", "a\nb", id="fence"),
         pytest.param(f"a\n```json {E5}\n```\nb", "a\nb", id="fence on the line"),
         pytest.param(f"a\n```\n{E5}\n{E5}\n```\nb", "a\nb", id="two in a fence"),

@@ -70,8 +70,8 @@ class Budget:
     def spend_token(self, chars: int) -> None:
         self.tokens += 1
         self.token_chars += chars
-        _check(self.tokens, MAX_TOKENS)
-        _check(self.token_chars, MAX_TOKEN_CHARS)
+        if self.tokens > MAX_TOKENS or self.token_chars > MAX_TOKEN_CHARS:
+            raise Exhausted
 
 
 def _check(used: int, bound: int) -> None:

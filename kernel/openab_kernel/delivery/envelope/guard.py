@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-_ESCAPE = re.compile(r"\\++u00([2-7][0-9a-fA-F])")
-_HTML_QUOTE = re.compile("&(?:quot|apos|#34|#39|#x22|#x27);", re.IGNORECASE)
-_SAME = {**dict.fromkeys("“”„‟‘’‚‛'`´＂＇", '"'), "\\": "", ">": ""}
+from openab_kernel.delivery.envelope.marks import GAP, HTML_QUOTE, QUOTES, STRAY_QUOTES
 
-_SPACE = r"[\s\ufeff\u200b]*+"
+_ESCAPE = re.compile(r"\\++u00([2-7][0-9a-fA-F])")
+_HTML_QUOTE = re.compile(HTML_QUOTE, re.IGNORECASE)
+_SAME = {**dict.fromkeys(QUOTES + STRAY_QUOTES, '"'), "\\": "", ">": ""}
+
 _SIGNS = [
-    re.compile(pattern.replace(" ", _SPACE), re.IGNORECASE)
+    re.compile(pattern.replace(" ", GAP), re.IGNORECASE)
     for pattern in (
         r'schema "*+ : "*+openab\.turn\.',
         r'"messages"++ : \[ \{ "id"++ : (?:"++[^"]*+"++|[^,"]*+) , "text"',

@@ -73,6 +73,17 @@ def could_be_bubbles(value: Any) -> bool:
     )
 
 
+def shows_bubble(value: Members, rules: EnvelopeRules) -> bool:
+    """Say whether an object that could not be read to its end was becoming an envelope, and shows a bubble already."""
+    return could_be_envelope(value, rules) and any(
+        "text" in item.keys_folded()
+        for messages in value.values_of("messages")
+        if _is_filled(messages)
+        for item in messages[:1]
+        if isinstance(item, Members)
+    )
+
+
 def is_first_letter_missing(value: Members) -> bool:
     """Say whether nothing came after the bracket but perhaps a quotation mark."""
     return all(isinstance(key, Cut) and not key.strip() for key, _ in value)

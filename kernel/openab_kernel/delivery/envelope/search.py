@@ -1,4 +1,4 @@
-"""Goes through the text of a turn from left to right and finds what is or was meant to be an envelope (delivery.md 3.3).
+"""Goes through the text of a turn and finds what is or was meant to be an envelope (delivery.md 3.3).
 
 Three passes, each over what the one before left: values that can be read, strictly or tolerantly; an object that the
 end of the text cut off; YAML.
@@ -14,6 +14,7 @@ from typing import Any
 
 from openab_kernel.delivery.envelope.bounds import MAX_CUT_STARTS, TAIL_CHARS, Budget, Exhausted
 from openab_kernel.delivery.envelope.findings import EnvelopeRules, Rejection
+from openab_kernel.delivery.envelope.marks import GAP, HTML_QUOTE, QUOTES, STRAY_QUOTES, lstrip, rstrip
 from openab_kernel.delivery.envelope.recognise import (
     FAMILY,
     KEYS,
@@ -22,6 +23,7 @@ from openab_kernel.delivery.envelope.recognise import (
     is_first_letter_missing,
     is_recognised,
     is_recognised_as_body,
+    shows_bubble,
 )
 from openab_kernel.delivery.envelope.strict import StrictReader
 from openab_kernel.delivery.envelope.tolerant import read_tolerantly
@@ -34,29 +36,25 @@ TRUNCATED = Rejection("truncated")
 # Without one of these in it, no value is an envelope, but for the whole body.
 _MARKERS = ("schema", "messages", "\\u00")
 
-_SPACE = r"[\s\ufeff\u200b>]*+"
-_QUOTE = r"(?:[\"'“”„‟‘’‚‛`´＂＇\\]|&(?:quot|apos|#34|#39|#x22|#x27);)"
+_QUOTE = rf"(?:[{QUOTES}{STRAY_QUOTES}\\]|{HTML_QUOTE})"
 _KEY = "|".join(KEYS)
-_COMMENTS = rf"(?:(?://[^\n]{{0,2000}}+\n|/\*(?:[^*]|\*(?!/)){{0,2000}}+\*/){_SPACE})*+"
-_HEAD = rf"\{{{_SPACE}{_COMMENTS}{_QUOTE}{{0,8}}+"
+_COMMENTS = rf"(?:(?://[^\n]{{0,2000}}+\n|/\*(?:[^*]|\*(?!/)){{0,2000}}+\*/){GAP})*+"
+_HEAD = rf"\{{{GAP}{_COMMENTS}{_QUOTE}{{0,8}}+"
 
 _START = re.compile(
-    rf"\{{(?![{{\[\]])(?=\s*+[\"}}]|{_SPACE}(?:{_QUOTE}{{0,8}}+(?:(?i:{_KEY})|u00)|//|/\*))|\[(?=\s*+[{{\"])"
+    rf"\{{(?![{{\[\]])(?=\s*+[\"}}]|{GAP}(?:{_QUOTE}{{0,8}}+(?:(?i:{_KEY})|u00)|//|/\*))|\[(?=\s*+[{{\"])"
 )
 _TOLERANT_HEAD = re.compile(rf"{_HEAD}(?:{_KEY}|u00)", re.IGNORECASE)
 _FAMILY_HEAD = re.compile(
-    rf"{_HEAD}schema{_QUOTE}{{0,8}}+{_SPACE}:{_SPACE}{_QUOTE}{{0,8}}+{re.escape(FAMILY)}", re.IGNORECASE
+    rf"{_HEAD}schema{_QUOTE}{{0,8}}+{GAP}:{GAP}{_QUOTE}{{0,8}}+{re.escape(FAMILY)}", re.IGNORECASE
 )
-_CUT_START = re.compile(rf"\{{(?={_SPACE}(?:\Z|//|/\*|{_QUOTE}|(?:{_KEY})\s*+:))", re.IGNORECASE)
+_CUT_START = re.compile(rf"\{{(?={GAP}(?:\Z|//|/\*|{_QUOTE}|(?:{_KEY})\s*+:))", re.IGNORECASE)
 _ENCODED = re.compile(r"\s*+\{")
 
 # What may wrap a whole body, and what may follow a cut one.
-_OUTER = " \t\r\n\v\f\xa0\u2028\u2029\u200b\ufeff\u3000"
 _FENCE_BEFORE = re.compile(r"(`{3,}+|~{3,}+)[^\n`{\[]*+")
 _TAG_BEFORE = re.compile(r"<([A-Za-z][\w:.-]*+)(?:\s[^<>]*+)?>")
-_BODY_HEAD = re.compile(
-    rf"(?:\[{_SPACE}\{{{_SPACE}{_QUOTE}?(?:id|text)|\{{{_SPACE}{_QUOTE}?(?:messages|next))\b", re.IGNORECASE
-)
+_BODY_HEAD = re.compile(rf"(?:\[{GAP}\{{{GAP}{_QUOTE}?(?:id|text)|\{{{GAP}{_QUOTE}?(?:messages|next))\b", re.IGNORECASE)
 _TRAILER = re.compile(r"(?:</[A-Za-z][\w:.-]*>|</s>|<\|[^|<>\r\n]{0,40}\|>|`{3,}|~{3,})\Z")
 _OPENING = re.compile(r"[\[{]")
 _WRAPPER_CHARS = 200
@@ -185,7 +183,9 @@ class _Search:
             self._note(start, reading.end, (judge(reading.value, reading.flaws, self._rules),))
             self._note_wrapper(start, reading.end)
             return reading.end
-        if reading.state != "whole" and _FAMILY_HEAD.match(self._text, start):
+        if reading.state != "whole" and (
+            _FAMILY_HEAD.match(self._text, start) or shows_bubble(reading.value, self._rules)
+        ):
             self._note(start, len(self._text), (self._judge_part(reading),))
             return len(self._text)
         return None
@@ -299,21 +299,16 @@ def _find_body(text: str) -> tuple[int, int]:
 
 def _strip(text: str, start: int, end: int) -> tuple[int, int]:
     body = text[start:end]
-    return end - len(body.lstrip().lstrip(_OUTER)), start + len(_rstrip(body))
-
-
-def _rstrip(text: str) -> str:
-    """`text` without outer white space at its end. The general `rstrip` is the fast one."""
-    return text.rstrip().rstrip(_OUTER)
+    return end - len(lstrip(body)), start + len(rstrip(body))
 
 
 def _trim_end(text: str) -> int:
     """Where the text ends without white space and up to 8 closing tags, tokens and fences."""
-    end = len(_rstrip(text))
+    end = len(rstrip(text))
     for _ in range(_MAX_TRAILERS):
         if not (found := _TRAILER.search(text[max(0, end - _TRAILER_CHARS) : end])):
             break
-        end = len(_rstrip(text[: end - len(found.group())]))
+        end = len(rstrip(text[: end - len(found.group())]))
     return end
 
 

@@ -10,7 +10,12 @@ import re
 from typing import Any
 
 from openab_kernel.delivery.envelope.bounds import MAX_DIGITS, MAX_NESTING, Budget
+from openab_kernel.delivery.envelope.marks import DOUBLE_QUOTES, GAP, QUOTES, SINGLE_QUOTES
 from openab_kernel.delivery.envelope.values import NOTHING, Bare, Cut, Flaw, Members, Reading
+
+_HTML_QUOTE = "&(?:quot|#34|#x22);"
+_LONGEST_QUOTE = len("&quot;")
+_CUT_QUOTE = re.compile(r"(?:\\|&(?:q(?:u(?:ot?)?)?|#(?:34?|x22?)?)?)\Z")
 
 # What a quotation mark is closed by, and what may stand in between. A quoted mark inside a JSON string that stands in
 # prose, and one that was escaped for HTML, are quotation marks too.
@@ -19,18 +24,17 @@ _STRINGS = [
     for opening, inside, closing in [
         ('"', r'[^"\\]++|\\.', '"'),
         ("'", r"[^'\\]++|\\.", "'"),
-        ("[“”„‟]", r"[^“”„‟\\]++|\\.", "[“”„‟]"),
-        ("[‘’‚‛]", r"[^‘’‚‛\\]++|\\.", "[‘’‚‛]"),
+        (f"[{DOUBLE_QUOTES}]", rf"[^{DOUBLE_QUOTES}\\]++|\\.", f"[{DOUBLE_QUOTES}]"),
+        (f"[{SINGLE_QUOTES}]", rf"[^{SINGLE_QUOTES}\\]++|\\.", f"[{SINGLE_QUOTES}]"),
         (r'\\"', r'[^"\\]++|\\\\\\"|\\[^"]', r'\\"'),
-        ("&(?:quot|#34|#x22);", "[^&]++|&(?!(?:quot|#34|#x22);)", "&(?:quot|#34|#x22);"),
+        (_HTML_QUOTE, rf"[^&\\]++|\\(?:{_HTML_QUOTE}|.)|&(?!{_HTML_QUOTE[1:]})", _HTML_QUOTE),
     ]
 ]
 
-# Also what stands before each line of a quote in Markdown.
-_SPACE = re.compile(r"[\s\ufeff\u200b>]*+")
+_SPACE = re.compile(GAP)
 _JSON_SPACE = " \t\r\n"
-_BARE_KEY = re.compile(r"[^\W\d][\w$-]*+(?=[\s\ufeff]*+:)")
-_WORD = re.compile(r"[^\s,:\[\]{}\"'“”„‟‘’‚‛]++")
+_BARE_KEY = re.compile(r"[^\W\d][\w$-]*+(?=[\s\ufeff]*+(:|\Z))")
+_WORD = re.compile(rf"[^\s,:\[\]{{}}{QUOTES}]++")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?([eE][-+]?[0-9]++)?")
 _CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
 _ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
@@ -68,9 +72,10 @@ class _Reader:
         self._end = end
         self._budget = budget
         self._flaws: set[Flaw] = set()
+        self._root: Members | list[Any] = []
 
     def read(self) -> Reading:
-        value = self._open()
+        value = self._root = self._open()
         try:
             self._fill(value, 1)
         except _Broken:
@@ -123,7 +128,11 @@ class _Reader:
             raise _Broken
         self._flaws.add("other")
         self._pass(word.end())
-        return word.group()
+        if word[1]:
+            return word.group()
+        if not self._root:
+            raise _Broken  # A lone word may be anything.
+        return Cut(word.group())
 
     def _value(self) -> Any:
         """A value; of an object or array only the opening bracket."""
@@ -154,13 +163,15 @@ class _Reader:
                 found = body.match(self._text, mark.end(), self._end)
                 break
         else:
+            if _CUT_QUOTE.match(self._text, self._at, self._end):
+                raise _TextEnded
             return None
         assert found  # nothing is a body too
         inside, closing = found.groups()
         self._pass(found.end())
         if closing is None:
             self._at = self._end
-            return Cut(inside)
+            return Cut(inside[:-_LONGEST_QUOTE] + _CUT_QUOTE.sub("", inside[-_LONGEST_QUOTE:]))
         return self._decode(inside, mark.group())
 
     def _decode(self, inside: str, mark: str) -> str:
@@ -193,10 +204,10 @@ class _Reader:
         return self._text[self._at]
 
     def _skip_comment(self) -> bool:
-        closing = {"//": "\n", "/*": "*/"}.get(self._text[self._at : self._at + 2])
-        if closing is None or self._at + 2 > self._end:
+        if not self._text.startswith(("//", "/*"), self._at, self._end):
             return False
         self._flaws.add("other")
+        closing = "\n" if self._text[self._at + 1] == "/" else "*/"
         found = self._text.find(closing, self._at + 2, self._end)
         self._pass(self._end if found < 0 else found + len(closing))
         return True
