@@ -6,7 +6,6 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,7 +15,7 @@ from anyio.abc import TaskStatus
 from openab_kernel import __version__
 from openab_kernel.agent.settings import PoolSettings
 from openab_kernel.clock import Clock, SystemClock
-from openab_kernel.config import Config, load, read_plugins_settings
+from openab_kernel.config import Config, Document, load_document
 from openab_kernel.control import Control
 from openab_kernel.default_plugins import builtin_plugins
 from openab_kernel.delivery.settings import DeliverySettings, MarkdownSettings
@@ -138,26 +137,27 @@ class Setup:
     environ: Mapping[str, str]
 
 
-def find_plugins(path: Path | None) -> LoadedPlugins:
+def find_plugins(document: Document, environ: Mapping[str, str]) -> LoadedPlugins:
     """Load the built-in and the installed plugins, as far as `[plugins]` of this file wants them.
 
     Raises:
         PluginError: `[plugins] strict = true` and one cannot be loaded.
     """
-    wanted = read_plugins_settings(path)
-    return load_plugins(builtin_plugins(), disabled=wanted.disabled, strict=wanted.strict)
+    wanted = document.plugins()
+    redact = Redactor(document.secrets(environ))
+    return load_plugins(builtin_plugins(), disabled=wanted.disabled, strict=wanted.strict, redact=redact)
 
 
-def set_up(path: Path | None, environ: Mapping[str, str], *, demo: bool = False) -> Setup:
+def set_up(document: Document, environ: Mapping[str, str]) -> Setup:
     """Load the plugins, then the configuration with the sections they declare.
 
     Raises:
         ConfigError: with every fault of the file.
         PluginError: plugins contradict each other, or one fails and `[plugins] strict = true`.
     """
-    plugins = find_plugins(path)
+    plugins = find_plugins(document, environ)
     sections = plugins.settings()
-    config = load(path, environ, sections, demo=demo, has_failed_plugins=bool(plugins.failed))
+    config = load_document(document, environ, sections, has_failed_plugins=bool(plugins.failed))
     return Setup(config, plugins, Redactor(config.secrets()), environ)
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from openab_gateway_ws.settings import GatewaySettings
 from openab_kernel.agent.settings import AgentSettings, PoolSettings
-from openab_kernel.config import KERNEL_SECTIONS, PluginsSettings, load, read_plugins_settings
+from openab_kernel.config import KERNEL_SECTIONS, PluginsSettings, glance, load
 from openab_kernel.delivery.settings import DeliverySettings
 from openab_kernel.errors import ConfigError
 from openab_kernel.observability.settings import LogSettings
@@ -264,14 +264,14 @@ def test_demo_needs_no_file(tmp_path):
 def test_plugins_section_is_read_before_the_rest_whatever_that_holds(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text('[plugins]\ndisabled = ["a"]\nstrict = true\n[nobody]\nx = 1')
-    assert read_plugins_settings(path) == PluginsSettings(disabled=("a",), strict=True)
+    assert glance(path).plugins() == PluginsSettings(disabled=("a",), strict=True)
 
 
 @pytest.mark.parametrize("text", ["[plugins]\nstrict = 5", "[plugins", "plugins = 3", ""])
 def test_plugins_section_that_cannot_be_read_is_the_default_for_now(tmp_path, text):
     path = tmp_path / "config.toml"
     path.write_text(text)
-    assert read_plugins_settings(path) == PluginsSettings() == read_plugins_settings(tmp_path / "absent")
+    assert glance(path).plugins() == PluginsSettings() == glance(tmp_path / "absent").plugins()
 
 
 @pytest.mark.parametrize("token", ["", "  "])

@@ -443,3 +443,38 @@ async def test_a_message_that_is_not_taken_can_be_found_in_the_debug_log(
         )
         judged = [line["message_id"] for line in service.lines if line["event"] == "event.judged"]
         assert judged == ["telegram:42:m-stranger", "telegram:42:m-known"]
+
+
+@pytest.mark.parametrize("token", [TOKEN, "${LEAKED}"])
+def test_a_plugin_that_fails_with_a_secret_in_its_mouth_shows_it_nowhere(tmp_path: Path, token: str) -> None:
+    """case X-01"""
+    info = tmp_path / "site" / "leaky_dist-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: leaky-dist\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[openab_kernel.plugins]\nleaky = leaky_plugin\n")
+    (tmp_path / "site" / "leaky_plugin.py").write_text(f"raise RuntimeError('login failed with {TOKEN}')")
+    path = tmp_path / "config.toml"
+    env = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "LEAKED": TOKEN}
+    for strict, commands in (("false", [["check"], ["plugins", "list"]]), ("true", [["check"], ["serve"]])):
+        path.write_text(
+            f'[gateway]\nurl = "ws://127.0.0.1:9"\ntoken = "{token}"\n[plugins]\nstrict = {strict}\n'
+            '[agent]\ncommand = "cat"\n'
+        )
+        for command in commands:
+            run = subprocess.run(
+                [sys.executable, "-m", "openab_kernel", *command, "-c", str(path)],
+                capture_output=True,
+                text=True,
+                timeout=30,
+                check=False,
+                env=env,
+            )
+            assert "leaky" in run.stdout + run.stderr
+            assert TOKEN not in run.stdout + run.stderr
+
+
+def test_a_configuration_on_a_pipe_is_read_once(tmp_path: Path) -> None:
+    text = '[gateway]\nurl = "ws://127.0.0.1:9"\n[agent]\ncommand = "cat"\n'
+    command = [sys.executable, "-m", "openab_kernel", "check", "-c", "/dev/stdin"]
+    run = subprocess.run(command, input=text, capture_output=True, text=True, timeout=30, check=False)
+    assert (run.returncode, run.stderr) == (0, "")

@@ -12,6 +12,7 @@ import click
 from openab_kernel.app import build, set_up
 from openab_kernel.cli.options import DEFAULT_FILE, exit_on_error
 from openab_kernel.cli.serve import quiet, run_kernel
+from openab_kernel.config import read_document
 from openab_kernel.default_plugins import demo_agent
 from openab_kernel.observability.logs import configure
 from openab_kernel.observability.settings import LogSettings
@@ -46,8 +47,9 @@ def chat(path: Path, demo: bool) -> None:
 
 
 def _chat(path: Path) -> None:
-    quiet()
-    setup = set_up(path, os.environ)
+    document = read_document(path)
+    quiet(document.secrets(os.environ))
+    setup = set_up(document, os.environ)
     settings = setup.config.of(LogSettings)
     configure(settings if "level" in settings.model_fields_set else LogSettings(level="warning"), setup.redact)
     run_kernel(build(setup, interactive=True), "asyncio")

@@ -15,7 +15,7 @@ from openab_kernel.agent.settings import AgentSettings, PoolSettings, resolve_co
 from openab_kernel.app import Setup, set_up
 from openab_kernel.cli.options import config_option, describe_plugin, exit_on_error, silence_logs
 from openab_kernel.clock import SystemClock
-from openab_kernel.config import Config
+from openab_kernel.config import Config, read_document
 from openab_kernel.delivery.settings import DeliverySettings
 from openab_kernel.errors import ConfigError, ConfigProblem
 from openab_kernel.facts.policy import AccessPolicy, BatchPolicy, ChannelPolicy
@@ -35,7 +35,7 @@ BOTS = {"off": "none", "mentions": "those that mention this one", "all": "all"}
 def check(path: Path) -> None:
     """Read everything that `serve` would read, and say what would happen. Status 2 if it would not start."""
     silence_logs()
-    setup = set_up(path, os.environ)
+    setup = set_up(read_document(path), os.environ)
     command = resolve_command(setup.config.of(AgentSettings), os.environ)
     channels = _find_channels(setup)
     for info in setup.plugins.infos.values():

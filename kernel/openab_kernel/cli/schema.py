@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from pydantic.json_schema import models_json_schema
 from openab_kernel.app import find_plugins
 from openab_kernel.cli.options import config_option, exit_on_error, silence_logs
 from openab_kernel.cli.wire_schemas import DIALECT, EVENT, REPLY, TURN
-from openab_kernel.config import KERNEL_SECTIONS
+from openab_kernel.config import KERNEL_SECTIONS, glance
 
 WIRE = {"event": EVENT, "reply": REPLY, "turn": TURN}
 
@@ -26,7 +27,7 @@ WIRE = {"event": EVENT, "reply": REPLY, "turn": TURN}
 def schema(kind: str, path: Path) -> None:
     """Print a JSON Schema: of config.toml, of the gateway's events and replies, or of an agent's turn."""
     silence_logs()
-    found = WIRE.get(kind) or config_schema({**find_plugins(path).settings(), **KERNEL_SECTIONS})
+    found = WIRE.get(kind) or config_schema({**find_plugins(glance(path), os.environ).settings(), **KERNEL_SECTIONS})
     click.echo(json.dumps(found, indent=2, ensure_ascii=False))
 
 

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import anyio
@@ -15,6 +16,7 @@ import structlog
 from openab_kernel.app import Kernel, build, set_up, tell_at_start
 from openab_kernel.app import serve as run_until_signalled
 from openab_kernel.cli.options import config_option, exit_on_error
+from openab_kernel.config import read_document
 from openab_kernel.observability.logs import configure
 from openab_kernel.observability.settings import LogSettings
 from openab_kernel.redact import Redactor
@@ -36,16 +38,17 @@ what a person calls at once."""
 @exit_on_error()
 def serve(path: Path, backend: str) -> None:
     """Serve until SIGTERM; then finish what runs and exit with 0. Status 2 for a configuration that cannot be used."""
-    quiet()
-    setup = set_up(path, os.environ)
+    document = read_document(path)
+    quiet(document.secrets(os.environ))
+    setup = set_up(document, os.environ)
     configure(setup.config.of(LogSettings), setup.redact)
     tell_at_start(setup.config)
     run_kernel(build(setup), backend)
 
 
-def quiet() -> None:
+def quiet(secrets: Iterable[str]) -> None:
     """Until the configuration says more, only warnings are logged."""
-    configure(LogSettings(level="warning"), Redactor(()))
+    configure(LogSettings(level="warning"), Redactor(secrets))
 
 
 def run_kernel(kernel: Kernel, backend: str) -> None:

@@ -15,6 +15,7 @@ from openab_kernel.agent.settings import AgentSettings, PoolSettings
 from openab_kernel.config.faults import Fault, looks_secret
 from openab_kernel.config.openab import CHANNELS
 from openab_kernel.config.reader import Notice, Reader
+from openab_kernel.config.variables import Expander
 from openab_kernel.delivery.settings import DeliverySettings, MarkdownSettings
 from openab_kernel.errors import ConfigError, ConfigProblem
 from openab_kernel.observability.settings import HttpSettings, LogSettings, MetricsSettings
@@ -23,7 +24,17 @@ from openab_kernel.policies.channel_section import ChannelSection
 from openab_kernel.policies.triage_settings import TriageSettings
 from openab_kernel.storage.settings import StoreSettings
 
-__all__ = ["KERNEL_SECTIONS", "Config", "Notice", "PluginsSettings", "load", "read_plugins_settings"]
+__all__ = [
+    "KERNEL_SECTIONS",
+    "Config",
+    "Document",
+    "Notice",
+    "PluginsSettings",
+    "glance",
+    "load",
+    "load_document",
+    "read_document",
+]
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
@@ -52,6 +63,39 @@ KERNEL_SECTIONS: Mapping[str, type[BaseModel]] = {
     "plugins": PluginsSettings,
 }
 """The sections that are there without any plugin."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file as it was read, before anybody knows what its sections mean."""
+
+    path: Path | None
+    values: Mapping[str, Any] = field(repr=False)
+
+    def plugins(self) -> PluginsSettings:
+        """`[plugins]`, needed before a plugin is loaded. What is wrong with it, `load_document` will tell."""
+        try:
+            return PluginsSettings.model_validate(self.values.get("plugins", {}))
+        except ValidationError:
+            return PluginsSettings()
+
+    def secrets(self, environ: Mapping[str, str]) -> set[str]:
+        """Whatever may be a secret: what nobody must see while plugins are loaded, which hold it perhaps."""
+        found = {value for name, value in environ.items() if looks_secret(name)}
+        _collect_secrets(Expander(environ).expand(dict(self.values), ()), found)
+        return found
+
+
+def _collect_secrets(value: Any, found: set[str], *, is_secret: bool = False) -> None:
+    match value:
+        case str() if is_secret:
+            found.add(value)
+        case dict():
+            for key, inner in value.items():
+                _collect_secrets(inner, found, is_secret=is_secret or looks_secret(key))
+        case list():
+            for inner in value:
+                _collect_secrets(inner, found, is_secret=is_secret)
 
 
 @dataclass(frozen=True)
@@ -104,28 +148,37 @@ def load(
     demo: bool = False,
     has_failed_plugins: bool = False,
 ) -> Config:
-    """Read and check everything at once.
+    """Read a file and check everything at once: `read_document` and `load_document`. `demo`: it may be missing."""
+    document = read_document(path, may_be_missing=demo)
+    return load_document(document, environ, sections, has_failed_plugins=has_failed_plugins)
+
+
+def load_document(
+    document: Document,
+    environ: Mapping[str, str],
+    sections: Mapping[str, type[BaseModel]],
+    *,
+    has_failed_plugins: bool = False,
+) -> Config:
+    """Check everything at once.
 
     Args:
-        path: The file. None: there is none, and everything has its default.
         environ: The environment: for `${NAME}`, and for variables that stand in for keys.
         sections: The sections that plugins declared.
-        demo: The file may be missing.
         has_failed_plugins: A section that nobody knows may be one of theirs: it is passed over, unless its name is
             near to one that is known.
 
     Raises:
         ConfigError: it cannot be used. Holds every fault there is, in the order of the file.
     """
-    document = _read_document(path, may_be_missing=demo)
     reader = Reader({**sections, **KERNEL_SECTIONS}, environ, spares_unknown_sections=has_failed_plugins)
-    reader.read(document)
+    reader.read(dict(document.values))
     _check_together(reader, environ)
     problems = reader.problems()
     if problems:
         raise ConfigError(problems)
     return Config(
-        path=path,
+        path=document.path,
         channels={name: part for name, part in reader.settings.items() if isinstance(part, ChannelSection)},
         ignored=tuple(reader.ignored),
         warnings=tuple(reader.warnings),
@@ -134,19 +187,27 @@ def load(
     )
 
 
-def read_plugins_settings(path: Path | None) -> PluginsSettings:
-    """Read `[plugins]` alone, before a plugin is loaded. What is wrong with the file, `load` will tell."""
+def glance(path: Path | None) -> Document:
+    """What can be read of a file without asking more of it; empty if it is not there or broken."""
     try:
-        return PluginsSettings.model_validate(_read_document(path).get("plugins", {}))
-    except (ConfigError, ValidationError):
-        return PluginsSettings()
+        return read_document(path)
+    except ConfigError:
+        return Document(path, {})
 
 
-def _read_document(path: Path | None, *, may_be_missing: bool = False) -> dict[str, Any]:
+def read_document(path: Path | None, *, may_be_missing: bool = False) -> Document:
+    """Read a file once: it may be a pipe.
+
+    Args:
+        path: None: there is none, and everything has its default.
+
+    Raises:
+        ConfigError: it cannot be read, or is no TOML.
+    """
     if path is None or (may_be_missing and not path.exists()):
-        return {}
+        return Document(path, {})
     try:
-        return tomllib.loads(path.read_bytes().decode("utf-8-sig"))
+        return Document(path, tomllib.loads(path.read_bytes().decode("utf-8-sig")))
     except OSError as error:
         problem = ConfigProblem(str(path), (error.strerror or "cannot be read").lower(), "name another with -c FILE")
     except UnicodeDecodeError as error:

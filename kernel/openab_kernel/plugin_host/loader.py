@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from openab_kernel.errors import ConfigError, PluginError
 from openab_kernel.plugin_host import hookspecs
+from openab_kernel.redact import Redactor
 
 log = structlog.get_logger("openab_kernel.plugins")
 
@@ -36,6 +37,7 @@ class LoadedPlugins:
 
     manager: pluggy.PluginManager
     strict: bool = False
+    redact: Callable[[str], str] = field(default_factory=Redactor)
     infos: dict[str, PluginInfo] = field(default_factory=dict)
 
     @property
@@ -72,6 +74,7 @@ class LoadedPlugins:
         Raises:
             PluginError: `strict` is set.
         """
+        cause = self.redact(cause)
         self.infos[info.name] = PluginInfo(info.name, info.distribution, info.version, cause)
         log.error("plugin.failed", plugin=info.name, distribution=info.distribution, cause=cause, exc_info=error)
         if self.strict:
@@ -101,16 +104,22 @@ def _section(plugin: str, declared: Any) -> tuple[str, type[BaseModel]]:
 
 
 def load_plugins(
-    builtin: Iterable[tuple[str, ModuleType]], *, disabled: Iterable[str] = (), strict: bool = False
+    builtin: Iterable[tuple[str, ModuleType]],
+    *,
+    disabled: Iterable[str] = (),
+    strict: bool = False,
+    redact: Callable[[str], str] | None = None,
 ) -> LoadedPlugins:
     """Load the built-in plugins, then those installed under the entry point group, by name.
+
+    `redact` masks secrets in what a plugin says of its failure.
 
     Raises:
         PluginError: `strict` is set and one of them cannot be loaded.
     """
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    plugins = LoadedPlugins(manager, strict)
+    plugins = LoadedPlugins(manager, strict, redact or Redactor())
     off = set(disabled)
     for name, module in builtin:
         if name not in off:
