@@ -178,7 +178,7 @@ def build(setup: Setup, *, interactive: bool = False, clock: Clock | None = None
         environ=setup.environ,
         redact=setup.redact,
     )
-    store = _store(config, plugins, services)
+    store = make_store(config, plugins, services)
     services = Services(**{**services.__dict__, "stores": (store,)})
     agents = _agents(plugins, config, services)
     channels = _channels(plugins, config, services)
@@ -200,7 +200,12 @@ def build(setup: Setup, *, interactive: bool = False, clock: Clock | None = None
     return Kernel(parts, config.of(PoolSettings))
 
 
-def _store(config: Config, plugins: LoadedPlugins, services: Services) -> Store:
+def make_store(config: Config, plugins: LoadedPlugins, services: Services) -> Store:
+    """The store of `[store] url`, made by the plugin that serves its scheme; not opened.
+
+    Raises:
+        ConfigError: no plugin serves it.
+    """
     url = config.of(StoreSettings).url
     scheme = url.partition(":")[0]
     factories: dict[str, StoreFactory] = {}

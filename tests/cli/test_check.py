@@ -1,5 +1,6 @@
 """`check`: what would happen, in words, and what would stop the start."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -146,3 +147,16 @@ def test_channel_is_described_by_who_is_heard_and_how(keys, sentences):
 def test_mention_is_not_spoken_of_where_none_is_needed():
     policy = ChannelPolicy(access=AccessPolicy(group_policy="open", require_mention=False), batch=BatchPolicy())
     assert "groups: everyone, in every channel" in list(describe_channel("chat", policy))
+
+
+def test_a_store_that_no_plugin_serves_is_refused_as_serve_would_and_its_password_is_not_shown(run_check):
+    result = run_check(re.sub(r'(?<=url = )"sqlite[^"]*"', '"postgres://u:canary-pw@h/db"', GOOD))
+    assert result.exit_code == 2
+    assert "no store for postgres:" in result.stderr
+    assert "canary-pw" not in result.output + result.stderr
+
+
+def test_an_agent_that_is_not_there_is_a_warning(run_check):
+    result = run_check(GOOD.replace(f"'{sys.executable}'", "'no-such-agent'"))
+    assert result.exit_code == 0
+    assert "no-such-agent: there is no such program on the agent's PATH" in result.output

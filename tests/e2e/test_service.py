@@ -299,12 +299,27 @@ def test_the_demo_reads_a_file_and_a_device_that_nobody_can_wait_for(tmp_path: P
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
 
-def test_a_chat_without_standard_input_says_so() -> None:
-    command = f"{sys.executable} -m openab_kernel chat --demo <&-"
+@pytest.mark.parametrize(("closed", "told"), [("<&-", "standard input is closed"), (">&-", "standard output is")])
+def test_a_chat_without_an_end_says_so(closed: str, told: str) -> None:
+    command = f"{sys.executable} -m openab_kernel chat --demo {closed}"
     run = subprocess.run(["sh", "-c", command], capture_output=True, text=True, timeout=30, check=False)
     assert run.returncode == 2
-    assert "standard input is closed" in run.stderr
+    assert told in run.stderr
     assert "Traceback" not in run.stderr
+
+
+def test_a_chat_whose_output_is_gone_stops_at_the_first_answer() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "openab_kernel", "chat", "--demo"]
+        lines = "\n".join(map(str, range(100)))
+        run = subprocess.run(
+            command, input=lines, stdout=full, stderr=subprocess.PIPE, text=True, timeout=30, check=False
+        )
+    assert run.returncode == 1
+    assert "Traceback" not in run.stderr
+    assert "Exception ignored" not in run.stderr
+    assert run.stderr.count("output.lost") == 1
+    assert len(run.stderr.splitlines()) < 20
 
 
 async def test_a_broken_plugin_and_its_section_keep_nobody_from_being_answered(

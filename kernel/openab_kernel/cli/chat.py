@@ -36,6 +36,8 @@ def chat(path: Path, demo: bool) -> None:
     """Talk to the agent here. Reads a keyboard or a pipe; ends when the input does."""
     if sys.stdin is None:
         raise click.UsageError("standard input is closed: chat reads its messages from a keyboard, a pipe or a file")
+    if sys.stdout is None:
+        raise click.UsageError("standard output is closed: chat writes its answers there")
     if not demo:
         return _chat(path)
     with tempfile.TemporaryDirectory(prefix="openab-demo-") as folder:
@@ -52,4 +54,8 @@ def _chat(path: Path) -> None:
     setup = set_up(document, os.environ)
     settings = setup.config.of(LogSettings)
     configure(settings if "level" in settings.model_fields_set else LogSettings(level="warning"), setup.redact)
-    run_kernel(build(setup, interactive=True), "asyncio")
+    kernel = build(setup, interactive=True)
+    run_kernel(kernel, "asyncio")
+    if any(getattr(channel, "is_output_lost", False) for channel in kernel.parts.channels):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or Python tries once more at its end
+        raise SystemExit(1)

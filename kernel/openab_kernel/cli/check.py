@@ -12,7 +12,7 @@ import click
 from openab_kernel import __version__
 from openab_kernel.agent.acp.process import find_obstacle
 from openab_kernel.agent.settings import AgentSettings, PoolSettings, resolve_command, resolve_working_dir
-from openab_kernel.app import Setup, set_up
+from openab_kernel.app import Setup, make_store, set_up
 from openab_kernel.cli.options import config_option, describe_plugin, exit_on_error, silence_logs
 from openab_kernel.clock import SystemClock
 from openab_kernel.config import Config, read_document
@@ -22,7 +22,7 @@ from openab_kernel.facts.policy import AccessPolicy, BatchPolicy, ChannelPolicy
 from openab_kernel.interfaces.channel import Channel
 from openab_kernel.plugin_host.hookspecs import Services
 from openab_kernel.policies.channel_section import EVERYONE, admits_nobody
-from openab_kernel.storage.settings import StoreSettings
+from openab_kernel.storage.settings import SQLITE, StoreSettings
 
 IDS_SHOWN = 10
 DELIVERY = "text: what the agent writes is one message; a machine-readable envelope is not looked for"
@@ -37,7 +37,9 @@ def check(path: Path) -> None:
     silence_logs()
     setup = set_up(read_document(path), os.environ)
     command = resolve_command(setup.config.of(AgentSettings), os.environ)
-    channels = _find_channels(setup)
+    services = Services(clock=SystemClock(), version=__version__, environ=setup.environ, redact=setup.redact)
+    make_store(setup.config, setup.plugins, services)
+    channels = _find_channels(setup, services)
     for info in setup.plugins.infos.values():
         _print("plugin", f"{info.name}: {describe_plugin(info)}")
     for subject, text in describe(setup.config, command, os.environ):
@@ -47,9 +49,8 @@ def check(path: Path) -> None:
             _print(channel.name, text)
 
 
-def _find_channels(setup: Setup) -> list[Channel]:
+def _find_channels(setup: Setup, services: Services) -> list[Channel]:
     """Have the channels made, as `serve` would, and nothing else: none of them is run."""
-    services = Services(clock=SystemClock(), version=__version__, environ=setup.environ, redact=setup.redact)
     found = setup.plugins.call("register_channels", settings=setup.config, services=services)
     if not found:
         ignored = ", ".join(f"[{name}]" for name in setup.config.ignored_channels)
@@ -70,7 +71,9 @@ def describe(config: Config, command: list[str], environ: Mapping[str, str]) -> 
         yield "warning", obstacle
     yield "delivery", DELIVERY
     yield from _find_mispairing(config.of(DeliverySettings).schema_id, Path(directory))
-    yield "store", str(config.of(StoreSettings).path(config.directory))
+    store = config.of(StoreSettings)
+    is_file = store.url.startswith(SQLITE)
+    yield "store", str(store.path(config.directory)) if is_file else f"{store.url.partition(':')[0]}:"
     for notice in config.warnings:
         yield "warning", " ".join((notice.event, *notice.fields.values()))
 

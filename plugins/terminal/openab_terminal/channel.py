@@ -10,9 +10,10 @@ from typing import TextIO
 from uuid import uuid4
 
 import anyio
+import structlog
 from anyio import to_thread
 
-from openab_kernel import Clock, epoch_ms
+from openab_kernel import Clock, SendRejected, epoch_ms
 from openab_kernel.facts.conversation import ConversationFacts, ReplyPlanFacts, RouteFacts
 from openab_kernel.facts.event import ChannelEventClass, NormalizedTurnInput, PreflightFacts, SenderFacts
 from openab_kernel.facts.message import MessageFacts
@@ -20,6 +21,8 @@ from openab_kernel.facts.outbound import ChannelCapabilities, Destination, Recei
 from openab_kernel.facts.policy import AccessPolicy, ChannelPolicy
 from openab_kernel.facts.turn import ChannelTurnResult
 from openab_kernel.interfaces.channel import ChannelRuntime, RoutedPlan
+
+log = structlog.get_logger("openab_terminal")
 
 CONVERSATION = "local"
 LINE_BYTES = 1024 * 1024
@@ -40,6 +43,8 @@ class TerminalChannel:
         self._clock = clock
         self._stdin = stdin or sys.stdin
         self._stdout = stdout or sys.stdout
+        self.is_output_lost = False
+        self._reading: anyio.CancelScope | None = None
         self._unanswered = 0
         self._answered = anyio.Event()
         self.turn_adapter = self
@@ -49,11 +54,17 @@ class TerminalChannel:
     # ---------------------------------------------------------------- in
 
     async def run(self, runtime: ChannelRuntime) -> None:
-        """Read until the input ends, then wait for what is still to be answered."""
+        """Read until the input ends, then wait for what is still to be answered; or until the output is lost."""
         runtime.set_health("ready")
-        self._show_prompt()
+        with anyio.CancelScope() as self._reading:
+            self._show_prompt()
+            await self._read(runtime)
+        if self.is_output_lost:
+            log.error("output.lost", fix="chat writes its answers to standard output, and that is gone")
+
+    async def _read(self, runtime: ChannelRuntime) -> None:
         async for line in _lines(self._stdin):
-            if runtime.is_draining:
+            if runtime.is_draining or self.is_output_lost:
                 return
             if line.strip():
                 self._unanswered += 1
@@ -82,7 +93,8 @@ class TerminalChannel:
         self._unanswered -= 1
         self._answered.set()
         self._answered = anyio.Event()
-        self._show_prompt()
+        if not self.is_output_lost:
+            self._show_prompt()
 
     # ---------------------------------------------------------------- out
 
@@ -95,7 +107,13 @@ class TerminalChannel:
         """A terminal always is."""
 
     async def send_text(self, send: TextSend) -> Receipt:
-        self._print(f"{send.text}\n")
+        try:
+            self._print(f"{send.text}\n")
+        except OSError as error:
+            self.is_output_lost = True
+            if self._reading is not None:
+                self._reading.cancel()
+            raise SendRejected(f"terminal: {error.strerror}", code="output_lost", scope="destination") from error
         return Receipt(sent_at=epoch_ms(self._clock.now()))
 
     async def edit_text(self, destination: Destination, message_id: str, text: str) -> None:
