@@ -310,3 +310,8 @@ def test_error_holds_all_problems_on_lines_of_their_own(load_text):
     with pytest.raises(ConfigError) as caught:
         load_text("[x1y2z3]\n[log]\nlevel = 1")
     assert str(caught.value).splitlines() == [str(problem) for problem in caught.value.problems]
+
+
+def test_section_whose_access_is_in_force_has_only_its_other_keys_ignored(load_text):
+    text = '[gateway]\nurl = "ws://h"\n[telegram]\nallow_all_users = true\nbot_token = "x"'
+    assert load_text(text).warnings == (("config.ignored", {"section": "telegram", "key": "bot_token"}),)

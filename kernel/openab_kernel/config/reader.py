@@ -139,7 +139,11 @@ class Reader:
             self._overrule(name, platform, self._document[platform])
 
     def _overrule(self, name: str, platform: str, written: dict[str, Any]) -> None:
+        """The keys of access in a platform's own section are in force; the others are not, and are named."""
         shared = {key: value for key, value in written.items() if key in SHARED}
+        rest = [Notice("config.ignored", {"section": platform, "key": key}) for key in written if key not in shared]
+        whole = Notice("config.ignored", {"section": platform})
+        self.warnings = [notice for notice in self.warnings if notice != whole] + rest
         self._faults += narrowing(platform, written)
         self._places |= {(name, key): f"{platform}.{key}" for key in shared}
         own = self._expander.expand(shared, (platform,))
