@@ -187,7 +187,8 @@ def find_commands(name: str, command: click.Command) -> Iterator[tuple[str, clic
     for inner in command.list_commands(context):
         found = command.get_command(context, inner)
         assert found is not None, f"{name} lists {inner} and has it not"
-        yield from find_commands(f"{name} {inner}", found)
+        if not found.hidden:
+            yield from find_commands(f"{name} {inner}", found)
 
 
 # ── Log events ────────────────────────────────────────────────────────────────────────────────────
