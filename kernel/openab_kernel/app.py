@@ -6,6 +6,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -13,11 +14,12 @@ import structlog
 from anyio.abc import TaskStatus
 
 from openab_kernel import __version__
-from openab_kernel.agent.settings import PoolSettings
+from openab_kernel.agent.settings import AgentSettings, PoolSettings, resolve_working_dir
 from openab_kernel.clock import Clock, SystemClock
 from openab_kernel.config import Config, Document, load_document
 from openab_kernel.control import Control
 from openab_kernel.default_plugins import builtin_plugins
+from openab_kernel.delivery.pairing import mispairing
 from openab_kernel.delivery.settings import DeliverySettings, MarkdownSettings
 from openab_kernel.errors import ConfigError, ConfigProblem, PluginError
 from openab_kernel.interfaces.agent import Agent
@@ -44,6 +46,7 @@ from openab_kernel.storage.settings import StoreSettings
 log = structlog.get_logger("openab_kernel.app")
 
 LAST_MARKS_SECONDS = 3.0
+PERSONA_BYTES = 1024 * 1024
 # A terminal that closes hangs up; Windows has no such signal.
 STOP_SIGNALS = [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 Run = Callable[..., Coroutine[Any, Any, None]]
@@ -261,10 +264,23 @@ def warn_of_closed_doors(channels: Channels) -> None:
             )
 
 
-def tell_at_start(config: Config) -> None:
-    """Log what the configuration said that will not happen."""
+def tell_at_start(config: Config, environ: Mapping[str, str]) -> None:
+    """Log what the configuration said that will not happen, and what does not fit together."""
     for notice in config.warnings:
         log.warning(notice.event, **notice.fields)
+    fix = find_mispairing(config, environ)
+    if fix is not None:
+        log.warning("pairing.mismatch", fix=fix)
+
+
+def find_mispairing(config: Config, environ: Mapping[str, str]) -> str | None:
+    """The setting to change if the agent's `AGENTS.md` asks for envelopes that nobody reads; None: there is none."""
+    persona = Path(resolve_working_dir(config.of(AgentSettings), environ), "AGENTS.md")
+    try:
+        text = persona.read_bytes()[:PERSONA_BYTES].decode("utf-8", "replace") if persona.is_file() else ""
+    except OSError:
+        return None
+    return mispairing(config.of(DeliverySettings), text)
 
 
 async def serve(kernel: Kernel) -> bool:

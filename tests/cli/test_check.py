@@ -46,7 +46,7 @@ def test_what_would_happen_is_told_in_words(run_check, tmp_path):
     assert [
         f"agent {sys.executable} -c 'two words', in {tmp_path}, at most 10 sessions",
         "agent when it asks for permission: reject",
-        "delivery text: what the agent writes is one message; a machine-readable envelope is not looked for",
+        "pairing text: the answer is one message, as it was written; the agent is told to write no envelope",
         "store state.db",
         "warning config.ignored stt",
         "warning access.blank_ignored gateway allowed_users",
@@ -67,7 +67,7 @@ def test_nothing_is_opened_or_written(run_check, tmp_path):
 def test_persona_that_asks_for_envelopes_is_warned_of(run_check, tmp_path):
     (tmp_path / "AGENTS.md").write_text("Answer as openab.turn.v1 please.")
     result = run_check(GOOD)
-    assert "AGENTS.md speaks of openab.turn.v1: take it out, or set [delivery] mode" in result.stdout
+    assert "take openab.turn.v1 out of AGENTS.md, or set [delivery] mode" in result.stdout
 
 
 def test_every_problem_is_one_line_on_stderr_and_the_status_is_2(run_check):

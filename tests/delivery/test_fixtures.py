@@ -21,7 +21,7 @@ TWO_LINES = "your flight moved to 8pm\ngate B12"
 READ = Envelope((Bubble("bubble_1", "on it"), Bubble("bubble_2", TWO_LINES)), NextStep("stop"))
 
 
-def writes_envelope(fixture: Any) -> bool:
+def writes_envelope(fixture: object) -> bool:
     return envelope_value("on it", TWO_LINES) == fixture
 
 
@@ -30,7 +30,7 @@ def reads_envelope(fixture: Any) -> bool:
     return find_envelopes(text, text, EnvelopeRules()).envelopes == (READ,)
 
 
-def writes_notification(fixture: Any) -> bool:
+def writes_notification(fixture: object) -> bool:
     return bubble_notification("session_123", TWO_LINES, "bubble_2") == fixture
 
 

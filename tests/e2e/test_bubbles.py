@@ -178,3 +178,22 @@ async def test_bubbles_that_wait_for_a_connection_go_out_on_the_new_one(
         assert sent(gateway) == []
         service.terminate()
         assert service.wait() == 0
+
+
+async def test_an_agent_told_to_write_envelopes_is_warned_of_at_start_and_once_a_session_in_text_mode(
+    gateway: FakeGateway, serve: Any, tmp_path: Path
+) -> None:
+    """delivery 12.23"""
+    (tmp_path / "AGENTS.md").write_text("Always answer with an openab.turn.v1 envelope.")
+    agent = ScriptedAgent(tmp_path / "agent", [[chunk(e("x"))]])
+    with serve(agent, mode="text") as service:
+        await gateway.arrival()
+        for number in range(2):
+            await gateway.send(event(event_id=f"e{number}", message_id=f"m{number}"))
+            assert await next_texts(gateway, 1) == [e("x")]
+            service.wait_for("turn.finished")
+        service.terminate()
+        assert service.wait() == 0
+        fixes = [line["fix"] for line in service.lines if line["event"] == "pairing.mismatch"]
+        assert len(fixes) == 2
+        assert all('[delivery] mode = "structured"' in fix for fix in fixes)

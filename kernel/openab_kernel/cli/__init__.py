@@ -8,7 +8,7 @@ import click
 
 from openab_kernel import __version__
 
-COMMANDS = ("serve", "chat", "check", "kit", "plugins", "schema")
+COMMANDS = ("serve", "chat", "check", "envelope", "kit", "plugins", "schema")
 """Each is a module of this package that holds a command of its own name."""
 
 

@@ -12,10 +12,11 @@ import click
 from openab_kernel import __version__
 from openab_kernel.agent.acp.process import find_obstacle
 from openab_kernel.agent.settings import AgentSettings, PoolSettings, resolve_command, resolve_working_dir
-from openab_kernel.app import Setup, make_store, set_up
+from openab_kernel.app import Setup, find_mispairing, make_store, set_up
 from openab_kernel.cli.options import config_option, describe_plugin, exit_on_error, silence_logs
 from openab_kernel.clock import SystemClock
 from openab_kernel.config import Config, read_document
+from openab_kernel.delivery.pairing import describe_pairing
 from openab_kernel.delivery.settings import DeliverySettings
 from openab_kernel.errors import ConfigError, ConfigProblem
 from openab_kernel.facts.policy import AccessPolicy, BatchPolicy, ChannelPolicy
@@ -25,7 +26,6 @@ from openab_kernel.policies.channel_section import EVERYONE, admits_nobody
 from openab_kernel.storage.settings import SQLITE, StoreSettings
 
 IDS_SHOWN = 10
-DELIVERY = "text: what the agent writes is one message; a machine-readable envelope is not looked for"
 BOTS = {"off": "none", "mentions": "those that mention this one", "all": "all"}
 
 
@@ -69,8 +69,10 @@ def describe(config: Config, command: list[str], environ: Mapping[str, str]) -> 
     obstacle = find_obstacle(command[0], directory, environ.get("PATH"))
     if obstacle is not None:
         yield "warning", obstacle
-    yield "delivery", DELIVERY
-    yield from _find_mispairing(config.of(DeliverySettings).schema_id, Path(directory))
+    yield "pairing", describe_pairing(config.of(DeliverySettings))
+    fix = find_mispairing(config, environ)
+    if fix is not None:
+        yield "warning", fix
     store = config.of(StoreSettings)
     is_file = store.url.startswith(SQLITE)
     yield "store", str(store.path(config.directory)) if is_file else f"{store.url.partition(':')[0]}:"
@@ -123,16 +125,6 @@ def _names(ids: Iterable[str], none: str) -> str:
     names = sorted(ids)
     rest = f" and {len(names) - IDS_SHOWN} more" if len(names) > IDS_SHOWN else ""
     return ", ".join(names[:IDS_SHOWN]) + rest if names else none
-
-
-def _find_mispairing(schema: str, directory: Path) -> Iterator[tuple[str, str]]:
-    """An agent that its own persona tells to write envelopes is not set up for text mode (delivery.md 8)."""
-    try:
-        persona = (directory / "AGENTS.md").read_text("utf-8", "replace")
-    except OSError:
-        return
-    if schema in persona:
-        yield "warning", f'AGENTS.md speaks of {schema}: take it out, or set [delivery] mode = "structured"'
 
 
 def _print(subject: str, text: str) -> None:

@@ -42,7 +42,7 @@ def serve(path: Path, backend: str) -> None:
     quiet(document.secrets(os.environ))
     setup = set_up(document, os.environ)
     configure(setup.config.of(LogSettings), setup.redact)
-    tell_at_start(setup.config)
+    tell_at_start(setup.config, os.environ)
     run_kernel(build(setup), backend)
 
 
