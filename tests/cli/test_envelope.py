@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from click import UsageError
 from click.testing import CliRunner, Result
 
 from openab_kernel.cli import main
+from openab_kernel.cli.envelope import read_answer
 from openab_kernel.delivery.settings import APOLOGY
 from openab_kernel.testing.envelopes import envelope
 
@@ -59,13 +61,12 @@ def check(tmp_path: Path) -> Check:
                 "left out: 5 characters of text (bubbles)",
             ],
         ),
+        ("a\tb\x1b[2J\u2028c 👨\u200d💻", 0, [r"message 1 | a   b\x1b[2J\u2028c 👨" + "\u200d💻"]),
         ("[[reply_to:55]]\nplain", 0, ["message 1 | plain", "header: a reply to 55"]),
-        (" \n", 0, [f"message 1 | {APOLOGY}", "rejected: not_structured, and [delivery] on_parse_error decides about"]),
+        (" \n", 1, [f"message 1 | {APOLOGY}", "rejected: not_structured, and [delivery] on_parse_error decides about"]),
     ],
 )
-def test_what_a_person_sees_is_printed_with_the_reason(
-    check: Check, text: str, status: int, lines: list[str]
-) -> None:
+def test_what_a_person_sees_is_printed_with_the_reason(check: Check, text: str, status: int, lines: list[str]) -> None:
     result = check(text)
     assert (result.exit_code, result.stderr) == (status, "")
     found = result.stdout.splitlines()
@@ -83,12 +84,27 @@ def test_the_settings_of_a_file_hold(check: Check) -> None:
     assert check(FIVE, agent).stdout.startswith("mode is text: a person sees this text as it is.")
 
 
+def test_sequential_mode_shows_plain_text_whatever_the_policy(check: Check) -> None:
+    config = '[agent]\ncommand = "cat"\n[delivery]\nmode = "{}"\non_parse_error = "error_message"'
+    assert check("plain", config.format("sequential")).stdout == "message 1 | plain\n"
+    assert check("", config.format("sequential")).stdout == "nothing is shown\n"
+    rejected = check("plain", config.format("structured"))
+    assert rejected.stdout.startswith(f"message 1 | {APOLOGY}\nrejected: not_structured")
+    assert rejected.exit_code == 1
+
+
 def test_a_file_that_cannot_be_used_is_named_with_the_reason(check: Check, tmp_path: Path) -> None:
     assert "byte 1 is not UTF-8" in check(b"a\xff").stderr
     assert "longer than" in check(b"a" * (5 * 1024 * 1024 + 1)).stderr
     absent = CliRunner().invoke(main, ["envelope", "check", str(tmp_path / "absent")])
-    assert absent.exit_code == 1
+    assert absent.exit_code == 2
     assert "absent" in absent.stderr
+
+
+def test_closed_standard_input_is_a_wrong_usage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(UsageError, match="standard input is closed"):
+        read_answer(Path("-"))
 
 
 def test_standard_input_is_read_too() -> None:

@@ -15,8 +15,10 @@ from openab_kernel.delivery.directives import take_header
 from openab_kernel.delivery.envelope import EnvelopeRules, find_envelopes
 from openab_kernel.delivery.settings import DeliverySettings
 from openab_kernel.delivery.text import TurnText
+from openab_kernel.redact import printable
 
 MAX_BYTES = 5 * 1024 * 1024
+EMOJI_JOINER = "\u200d"
 
 
 @click.group()
@@ -29,24 +31,26 @@ def envelope() -> None:
 @click.option("-c", "--config", "path", type=click.Path(path_type=Path), help="Take [delivery] from this file.")
 @exit_on_error()
 def check(file: Path, path: Path | None) -> None:
-    """Read FILE, all text of one turn ("-": standard input), and say what a person would see of it in structured mode.
+    """Read FILE, all text of one turn ("-": standard input), and say what a person would see of it and why.
 
-    Status 1 if something in it was meant to be an envelope and is not sent.
+    Without a configuration: in structured mode, by the default settings. Status 1 if something was rejected, 2 if FILE
+    cannot be used.
     """
     silence_logs()
     settings = _settings(path)
     text = TurnText()
-    text.feed(_read(file))
+    text.feed(read_answer(file))
     header = take_header(text.buffer, text.answer)
     rules = EnvelopeRules(settings.schema_id, settings.max_bubbles, settings.max_bubble_chars, repair=settings.repair)
-    plan = plan_bubbles(find_envelopes(header.buffer, header.answer, rules), (), settings)
+    found = find_envelopes(header.buffer, header.answer, rules)
+    plan = plan_bubbles(found, (), settings, is_fall_through=settings.mode == "sequential")
     if settings.mode == "text":
         click.echo("mode is text: a person sees this text as it is. In structured mode:")
     for line in describe(plan, settings.parse_error_text):
         click.echo(line)
     if header.reply_to is not None:
         click.echo(f"header: a reply to {header.reply_to}")
-    sys.exit(1 if plan.rejections else 0)
+    sys.exit(1 if plan.rejections or plan.is_unstructured or plan.is_guarded else 0)
 
 
 def describe(plan: BubblePlan, apology: str) -> Iterator[str]:
@@ -55,12 +59,18 @@ def describe(plan: BubblePlan, apology: str) -> Iterator[str]:
     if plan.has_apology:
         shown = [apology]
     for number, text in enumerate(shown, 1):
-        first, *rest = text.splitlines()
+        first, *rest = map(_shown, text.replace("\r\n", "\n").split("\n"))
         yield f"message {number} | {first}"
         yield from (f"{'':9} | {line}" for line in rest)
     if not shown:
         yield "nothing is shown"
     yield from _findings(plan)
+
+
+def _shown(line: str) -> str:
+    """A line of the agent's that can do nothing to a terminal."""
+    parts = line.expandtabs(4).split(EMOJI_JOINER)
+    return EMOJI_JOINER.join(printable(part, 8 * MAX_BYTES) for part in parts)
 
 
 def _findings(plan: BubblePlan) -> Iterator[str]:
@@ -94,16 +104,22 @@ def _settings(path: Path | None) -> DeliverySettings:
     return set_up(read_document(path), os.environ).config.of(DeliverySettings)
 
 
-def _read(file: Path) -> str:
-    """Raises click.FileError: it cannot be read, is too long or no UTF-8."""
+def read_answer(file: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        click.UsageError: it cannot be read, is too long or no UTF-8.
+    """
+    if str(file) == "-" and sys.stdin is None:
+        raise click.UsageError("standard input is closed: give a file, or a pipe")
     try:
         with click.open_file(str(file), "rb") as stream:
             data: bytes = stream.read(MAX_BYTES + 1)
     except OSError as error:
-        raise click.FileError(str(file), error.strerror or "cannot be read") from error
+        raise click.UsageError(f"{file}: {(error.strerror or 'cannot be read').lower()}; name another file") from error
     if len(data) > MAX_BYTES:
-        raise click.FileError(str(file), f"longer than the {MAX_BYTES} bytes that a turn may have")
+        raise click.UsageError(f"{file}: longer than the {MAX_BYTES} bytes that a turn may have")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise click.FileError(str(file), f"byte {error.start} is not UTF-8; save it as UTF-8") from error
+        raise click.UsageError(f"{file}: byte {error.start} is not UTF-8; save it as UTF-8") from error
