@@ -157,6 +157,10 @@ CUT = [
     '{\\"messages\\":[\\"a\\",\\',
     '{"next":{"type":"tool","name":"n","arguments":[true,-1.5e3,0,None,12',
     '{"schema":"openab.turn.v1", /* it',
+    '{"messages":["a"],"\\u',
+    '{"messages":["a"],"\\u0073ch',
+    '{"m\\u0065ss',
+    '{"schema":"open\\u00',
 ]
 
 

@@ -37,7 +37,7 @@ _BARE_KEY = re.compile(r"[^\W\d][\w$-]*+(?=[\s\ufeff]*+(:|\Z))")
 _WORD = re.compile(rf"[^\s,:\[\]{{}}{QUOTES}]++")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(\.[0-9]++)?([eE][-+]?[0-9]++)?")
 _CONSTANTS = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
-_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)", re.DOTALL)
+_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\u[0-9a-fA-F]{0,3}\Z|\\(.)", re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _UNREPAIRED_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _DECODER = json.JSONDecoder(strict=False)
@@ -171,7 +171,7 @@ class _Reader:
         self._pass(found.end())
         if closing is None:
             self._at = self._end
-            return Cut(inside[:-_LONGEST_QUOTE] + _CUT_QUOTE.sub("", inside[-_LONGEST_QUOTE:]))
+            return Cut(_undo_escapes(inside[:-_LONGEST_QUOTE] + _CUT_QUOTE.sub("", inside[-_LONGEST_QUOTE:])))
         return self._decode(inside, mark.group())
 
     def _decode(self, inside: str, mark: str) -> str:
@@ -182,9 +182,7 @@ class _Reader:
             decoded: str = _DECODER.raw_decode(f'"{inside}"')[0]
         except ValueError:
             self._flaws.add("other")
-            if len(inside) > _LONGEST_WORD:
-                return inside
-            return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[2], inside)
+            return _undo_escapes(inside)
         if _CONTROL.search(inside):
             self._flaws.add("other" if _UNREPAIRED_CONTROL.search(inside) else "raw_control")
         return decoded
@@ -221,3 +219,10 @@ class _Reader:
         """Go on at `at`: one token is done."""
         self._budget.spend_token(at - self._at)
         self._at = at
+
+
+def _undo_escapes(inside: str) -> str:
+    """A short string without its escapes; one that the end of the text cut off is left out."""
+    if len(inside) > _LONGEST_WORD:
+        return inside
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[2] or "", inside)
