@@ -9,16 +9,14 @@ from pathlib import Path
 
 import click
 
-from openab_kernel.cli.options import exit_on_error, silence_logs
+from openab_kernel.cli.options import exit_on_error, lines_for_terminal, silence_logs
 from openab_kernel.delivery.bubbles import BubblePlan, plan_bubbles
 from openab_kernel.delivery.directives import take_header
 from openab_kernel.delivery.envelope import EnvelopeRules, find_envelopes
 from openab_kernel.delivery.settings import DeliverySettings
 from openab_kernel.delivery.text import TurnText
-from openab_kernel.redact import printable
 
 MAX_BYTES = 5 * 1024 * 1024
-EMOJI_JOINER = "\u200d"
 
 
 @click.group()
@@ -59,18 +57,12 @@ def describe(plan: BubblePlan, apology: str) -> Iterator[str]:
     if plan.has_apology:
         shown = [apology]
     for number, text in enumerate(shown, 1):
-        first, *rest = map(_shown, text.replace("\r\n", "\n").split("\n"))
+        first, *rest = lines_for_terminal(text)
         yield f"message {number} | {first}"
         yield from (f"{'':9} | {line}" for line in rest)
     if not shown:
         yield "nothing is shown"
     yield from _findings(plan)
-
-
-def _shown(line: str) -> str:
-    """A line of the agent's that can do nothing to a terminal."""
-    parts = line.expandtabs(4).split(EMOJI_JOINER)
-    return EMOJI_JOINER.join(printable(part, 8 * MAX_BYTES) for part in parts)
 
 
 def _findings(plan: BubblePlan) -> Iterator[str]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from openab_kernel.cli.options import lines_for_terminal
+
 if TYPE_CHECKING:
     from openab_kernel.kit.gateway import Delivered
     from openab_kernel.kit.scenarios import Scenario
@@ -112,7 +114,7 @@ def _play(scenarios: list[Scenario]) -> None:
 def tell(message: Delivered) -> None:
     """Print one message; further lines of it stand below the first."""
     head = f"+{message.gap_seconds:.2f} s  message {message.number} of the turn | "
-    click.echo(head + message.text.replace("\n", "\n" + "| ".rjust(len(head))))
+    click.echo(head + ("\n" + "| ".rjust(len(head))).join(lines_for_terminal(message.text)))
 
 
 def _stay(port: int) -> None:

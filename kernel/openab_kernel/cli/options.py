@@ -16,6 +16,8 @@ from openab_kernel.plugin_host.loader import PluginInfo
 from openab_kernel.redact import Redactor, printable
 
 CAUSE_CHARS = 500
+EMOJI_JOINER = "\u200d"
+LONGEST_ESCAPE = len("\\U0001f600")
 DEFAULT_FILE = Path("config.toml")
 
 config_option = click.option(
@@ -56,3 +58,9 @@ def describe_plugin(info: PluginInfo) -> str:
     if info.cause is None:
         return f"{info.distribution} {info.version}"
     return printable(Redactor()(f"not loaded: {info.cause} ({info.distribution} {info.version})"), CAUSE_CHARS)
+
+
+def lines_for_terminal(text: str) -> list[str]:
+    """The lines of a text of an agent's, so that they can do nothing to a terminal."""
+    lines = text.replace("\r\n", "\n").expandtabs(4).split("\n")
+    return [EMOJI_JOINER.join(printable(part, LONGEST_ESCAPE * len(part)) for part in line.split(EMOJI_JOINER)) for line in lines]
