@@ -63,4 +63,7 @@ def describe_plugin(info: PluginInfo) -> str:
 def lines_for_terminal(text: str) -> list[str]:
     """The lines of a text of an agent's, so that they can do nothing to a terminal."""
     lines = text.replace("\r\n", "\n").expandtabs(4).split("\n")
-    return [EMOJI_JOINER.join(printable(part, LONGEST_ESCAPE * len(part)) for part in line.split(EMOJI_JOINER)) for line in lines]
+    return [
+        EMOJI_JOINER.join(printable(part, LONGEST_ESCAPE * len(part)) for part in line.split(EMOJI_JOINER))
+        for line in lines
+    ]
