@@ -5,9 +5,9 @@ from __future__ import annotations
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import anyio
 import structlog
@@ -47,17 +47,20 @@ log = structlog.get_logger("openab_kernel.app")
 
 LAST_MARKS_SECONDS = 3.0
 PERSONA_BYTES = 1024 * 1024
-# A terminal that closes hangs up; Windows has no such signal.
-STOP_SIGNALS = [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 Run = Callable[..., Coroutine[Any, Any, None]]
+Part = TypeVar("Part")
 
 
 @dataclass
 class Kernel:
-    """Everything that was built for one service, before it runs. Tests put their own parts in its place."""
+    """Everything that was built for one service, before it runs. Tests put their own parts in its place.
+
+    `interactive`: it serves one person in a terminal.
+    """
 
     parts: Parts
     pool: PoolSettings
+    interactive: bool = False
 
     def __post_init__(self) -> None:
         parts = self.parts
@@ -96,10 +99,16 @@ class Kernel:
         ]  # fmt: skip
 
     async def _run_channel(self, channel: Channel, runtime: OpenChannel) -> None:
-        """One broken channel stops no other; when the last one has ended there is nothing left to serve."""
+        """One broken channel stops no other; when the last one has ended there is nothing left to serve.
+
+        Raises:
+            Exception: the person's own channel is broken: there is nobody to drain for.
+        """
         try:
             await channel.run(runtime)
         except Exception as error:
+            if self.interactive:
+                raise
             log.error("channel.failed", channel=channel.name, exc_info=error)
         runtime.set_health("down", "ended")
         self._serving -= 1
@@ -143,11 +152,13 @@ class Setup:
 def find_plugins(document: Document, environ: Mapping[str, str]) -> LoadedPlugins:
     """Load the built-in and the installed plugins, as far as `[plugins]` of this file wants them.
 
+    A file that says nothing names no secrets either: then only the class of a plugin's error is told.
+
     Raises:
         PluginError: `[plugins] strict = true` and one cannot be loaded.
     """
     wanted = document.plugins()
-    redact = Redactor(document.secrets(environ))
+    redact = Redactor(document.secrets(environ)) if document.values else None
     return load_plugins(builtin_plugins(), disabled=wanted.disabled, strict=wanted.strict, redact=redact)
 
 
@@ -161,6 +172,7 @@ def set_up(document: Document, environ: Mapping[str, str]) -> Setup:
     plugins = find_plugins(document, environ)
     sections = plugins.settings()
     config = load_document(document, environ, sections, has_failed_plugins=bool(plugins.failed))
+    plugins.redact = Redactor(config.secrets() | document.secrets(environ))
     return Setup(config, plugins, Redactor(config.secrets()), environ)
 
 
@@ -173,18 +185,7 @@ def build(setup: Setup, *, interactive: bool = False, clock: Clock | None = None
     """
     clock = clock or SystemClock()
     config, plugins = setup.config, setup.plugins
-    services = Services(
-        clock=clock,
-        version=__version__,
-        mode=config.of(DeliverySettings).mode,
-        interactive=interactive,
-        environ=setup.environ,
-        redact=setup.redact,
-    )
-    store = make_store(config, plugins, services)
-    services = Services(**{**services.__dict__, "stores": (store,)})
-    agents = _agents(plugins, config, services)
-    channels = _channels(plugins, config, services)
+    services, store, agents, channels = make(setup, clock, interactive=interactive)
     observers: list[tuple[str, Observer]] = plugins.call("register_turn_observers", settings=config, services=services)
     outbound, reactions = config.of(OutboundSettings), config.of(ReactionsSettings)
     parts = Parts(
@@ -200,15 +201,54 @@ def build(setup: Setup, *, interactive: bool = False, clock: Clock | None = None
         reactions=reactions,
         markdown=config.of(MarkdownSettings),
     )
-    return Kernel(parts, config.of(PoolSettings))
+    return Kernel(parts, config.of(PoolSettings), interactive=interactive)
 
 
-def make_store(config: Config, plugins: LoadedPlugins, services: Services) -> Store:
-    """The store of `[store] url`, made by the plugin that serves its scheme; not opened.
+class Made(NamedTuple):
+    """What plugins made for a kernel, and what they were offered for it."""
+
+    services: Services
+    store: Store
+    agents: dict[str, Agent]
+    channels: Channels
+
+
+def make(setup: Setup, clock: Clock, *, interactive: bool = False) -> Made:
+    """Have the store, the agents and the channels made. Opens nothing.
 
     Raises:
-        ConfigError: no plugin serves it.
+        ConfigError: with all that is missing of the three.
+        PluginError: what plugins handed over does not fit together.
     """
+    config, plugins = setup.config, setup.plugins
+    services = Services(
+        clock=clock,
+        version=__version__,
+        mode=config.of(DeliverySettings).mode,
+        interactive=interactive,
+        environ=setup.environ,
+        redact=setup.redact,
+    )
+    faults: list[ConfigProblem] = []
+    store = _try(lambda: _store(plugins, config, services), faults)
+    services = replace(services, stores=() if store is None else (store,))
+    agents = _try(lambda: _agents(plugins, config, services), faults)
+    channels = _try(lambda: _channels(plugins, config, services), faults)
+    if store is None or agents is None or channels is None:
+        raise ConfigError(faults)
+    return Made(services, store, agents, channels)
+
+
+def _try(make: Callable[[], Part], faults: list[ConfigProblem]) -> Part | None:
+    try:
+        return make()
+    except ConfigError as error:
+        faults += error.problems
+        return None
+
+
+def _store(plugins: LoadedPlugins, config: Config, services: Services) -> Store:
+    """The store of `[store] url`, made by the plugin that serves its scheme."""
     url = config.of(StoreSettings).url
     scheme = url.partition(":")[0]
     factories: dict[str, StoreFactory] = {}
@@ -247,8 +287,10 @@ def _channels(plugins: LoadedPlugins, config: Config, services: Services) -> Cha
         if not services.interactive or channel.name == "terminal":
             channels.append(channel)
     if not channels:
-        expected = "configure a channel section such as [gateway], or look at `openab-kernel plugins list`"
-        raise ConfigError([ConfigProblem("channels", "nothing to listen to", expected)])
+        ignored = ", ".join(f"[{name}]" for name in config.ignored_channels)
+        cause = f"; no plugin serves {ignored}" if ignored else ""
+        expected = "write a section such as [gateway], or look at `openab-kernel plugins list`"
+        raise ConfigError([ConfigProblem("channels", f"nothing to listen to{cause}", expected)])
     return Channels(channels)
 
 
@@ -283,21 +325,34 @@ def find_mispairing(config: Config, environ: Mapping[str, str]) -> str | None:
     return mispairing(config.of(DeliverySettings), text)
 
 
-async def serve(kernel: Kernel) -> bool:
-    """Run until SIGTERM, SIGINT or SIGHUP, then drain. False: a second signal cut that off."""
+async def serve(kernel: Kernel, on_stop: Callable[[], object] = lambda: None) -> bool:
+    """Run until SIGTERM, SIGINT or SIGHUP, then drain. False: a second signal cut that off.
+
+    `on_stop` is called at the first signal if there is something to wait for.
+    """
     async with anyio.create_task_group() as group:
-        await group.start(_stop_on_signal, kernel, group.cancel_scope)
+        await group.start(_stop_on_signal, kernel, group.cancel_scope, on_stop)
         await kernel.run()
         group.cancel_scope.cancel()
         return True
     return False
 
 
-async def _stop_on_signal(kernel: Kernel, everything: anyio.CancelScope, *, task_status: TaskStatus[None]) -> None:
-    with anyio.open_signal_receiver(*STOP_SIGNALS) as signals:
+async def _stop_on_signal(
+    kernel: Kernel, everything: anyio.CancelScope, on_stop: Callable[[], object], *, task_status: TaskStatus[None]
+) -> None:
+    with anyio.open_signal_receiver(*_stop_signals()) as signals:
         task_status.started()
         async for number in signals:
             log.info("kernel.signalled", signal=signal.Signals(number).name)
             if kernel.stopping.is_set():
                 everything.cancel()
+            elif kernel.pipeline.lanes.active or kernel.parts.outbox.open_intents:
+                on_stop()
             kernel.stopping.set()
+
+
+def _stop_signals() -> list[signal.Signals]:
+    """SIGHUP is a terminal that was closed; `nohup` has it ignored, and Windows has none."""
+    has_hangup = hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
+    return [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if has_hangup else [])]

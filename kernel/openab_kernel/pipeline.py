@@ -121,7 +121,7 @@ class Pipeline:
         found = await ingest(adapter, raw)
         if found is None:
             return await self._end(walk, "ingest", NOT_FOR_US)
-        trail.message_id = found.id
+        trail.message_id, trail.event_id = found.id, found.event_id
         trail.done("ingest")
 
         event_class, facts = MESSAGE, NOTHING
@@ -151,7 +151,7 @@ class Pipeline:
         trail.done("resolve")
 
         trail.begin("authorize")
-        decision, command = authorize(resolved, found, facts, channel.policy.access)
+        decision, command = authorize(resolved, found, facts, channel.policy.access, trail)
         if walk.is_ended_by(decision.admission):
             return await self._end(walk, "authorize")
         if command is not None:
@@ -234,7 +234,7 @@ class Pipeline:
 
     def _enter_lane(self, queued: Queued) -> None:
         message = queued.message
-        log.debug("event.recorded", message_id=message.message_id, session_key=message.session_key)
+        log.debug("event.recorded", **queued.trail.ids, session_key=message.session_key)
         if message.admission.kind == "dispatch" and queued.prepared is None:
             self._parts.live.queued(message)
         self.lanes.submit(queued)
@@ -340,7 +340,7 @@ class Pipeline:
             if queued.ending is not None:
                 queued.ending.set(result, failure)
         if failure is not None and turn.ending is None:
-            reason = str(failure) if isinstance(failure, AgentError) else None
+            reason = str(failure) if isinstance(failure, AgentError) else None  # the kernel's own words
             log.warning("turn.failed", error=type(failure).__name__, cause=turn.delivery.cause, reason=reason)
         if self._parts.observers.hears_turns:
             self._parts.observers.turn_finished(turn.summary())
@@ -360,15 +360,7 @@ class Pipeline:
         """A stage refused or consumed the message: tell everybody."""
         ended = strictest(walk.admission, admission)
         walk.trail.end(stage, ended)
-        log.debug(
-            "event.ended",
-            channel=walk.trail.channel,
-            account_id=walk.trail.account_id,
-            message_id=walk.trail.message_id,
-            stage=stage,
-            admission=ended.kind,
-            reason=ended.reason,
-        )
+        log.debug("event.ended", **walk.trail.ids, stage=stage, admission=ended.kind, reason=ended.reason)
         result = ChannelTurnResult(admission=ended, dispatched=False, route_session_key=walk.trail.session_key)
         result = await finalize(walk.trail, result, walk.on_finalize, self._parts.observers)
         return Received(result, immediate_ack=walk.immediate_ack)

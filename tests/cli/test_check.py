@@ -1,6 +1,7 @@
 """`check`: what would happen, in words, and what would stop the start."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from openab_kernel.cli import main
-from openab_kernel.cli.check import describe_channel
+from openab_kernel.cli.check import describe_channel, without_login
 from openab_kernel.facts.policy import AccessPolicy, BatchPolicy, ChannelPolicy
 from openab_kernel.policies.channel_section import ChannelSection
 
@@ -114,6 +115,22 @@ def test_start_that_could_not_be_is_told_with_status_2(run_check, text, words):
     assert words in result.stderr
 
 
+@pytest.mark.parametrize("command", ["check", "serve"])
+def test_all_that_is_missing_is_told_at_once(run_check, command):
+    run_check("[store]\nurl = 'other://h'", PATH="")
+    result = CliRunner(env={"PATH": ""}).invoke(main, [command])
+    assert result.exit_code == 2
+    places = [line.removeprefix("error: ").partition(":")[0] for line in result.stderr.splitlines()]
+    assert places == ["store.url", "agent.command", "channels"]
+
+
+def test_file_may_be_a_pipe(tmp_path):
+    command = [sys.executable, "-m", "openab_kernel", "check", "-c", "/dev/stdin"]
+    run = subprocess.run(command, input=GOOD, cwd=tmp_path, capture_output=True, text=True, timeout=30)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert "store        state.db" in run.stdout
+
+
 def test_file_that_is_not_there_is_named(tmp_path):
     result = CliRunner().invoke(main, ["check", "-c", str(tmp_path / "absent.toml")])
     assert result.exit_code == 2
@@ -156,7 +173,39 @@ def test_a_store_that_no_plugin_serves_is_refused_as_serve_would_and_its_passwor
     assert "canary-pw" not in result.output + result.stderr
 
 
-def test_an_agent_that_is_not_there_is_a_warning(run_check):
-    result = run_check(GOOD.replace(f"'{sys.executable}'", "'no-such-agent'"))
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (sys.executable, "no-such-agent", "cannot start no-such-agent: there is no such program on the agent's PATH"),
+        (sys.executable, "./agent", "cannot start ./agent: there is no such program there"),
+        ('"."', '"absent"', "absent does not exist; set [agent] working_dir"),
+    ],
+)
+def test_an_agent_that_could_not_start_now_is_an_error_that_serve_lives_with(run_check, old, new, told):
+    result = run_check(GOOD.replace(old, new))
     assert result.exit_code == 0
-    assert "no-such-agent: there is no such program on the agent's PATH" in result.output
+    (line,) = [line for line in result.stdout.splitlines() if line.startswith("error ")]
+    assert told in line
+
+
+def test_the_agent_is_looked_for_where_it_would_run(run_check, tmp_path):
+    agent = tmp_path / "work" / "agent"
+    agent.parent.mkdir()
+    agent.write_text("")
+    agent.chmod(0o700)
+    for command, more in (("./agent", ""), ("agent", f"env = {{ PATH = '{agent.parent}' }}")):
+        text = GOOD.replace(sys.executable, command).replace('working_dir = "."', f'working_dir = "work"\n{more}')
+        result = run_check(text, PATH="")
+        assert "error" not in result.stdout, result.output
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("other://h/db", "other://h/db"),
+        ("other://me:canary/p@w?x@h:1/db?password=canary#x", "other://h:1/db"),
+        ("other:", "other:"),
+    ],
+)
+def test_store_of_a_plugin_is_shown_without_its_login(url, shown):
+    assert without_login(url) == shown

@@ -210,6 +210,18 @@ def test_fault_in_the_section_of_any_plugin_is_told_in_the_same_words(tmp_path, 
     assert len(caught.value.problems) == 1
 
 
+def test_unknown_key_hides_no_fault_of_the_whole_section(tmp_path):
+    path = tmp_path / "config.toml"
+    path.write_text("[foreign]\nlow = 10\nmaybe = {siz = 7, size = 7}")
+    with pytest.raises(ConfigError) as caught:
+        load(path, {}, {"foreign": Foreign})
+    assert [problem.place for problem in caught.value.problems] == [
+        "[foreign]",
+        "foreign.maybe.siz",
+        "foreign.maybe.size",
+    ]
+
+
 def test_section_of_any_plugin_may_hold_whatever_its_class_takes(tmp_path):
     path = tmp_path / "config.toml"
     lines = ["names = ['a']", "numbers = [1, 2]", "share = 1", "parts = [{}]", "home = '/x'", "either = 'x'"]
@@ -220,6 +232,33 @@ def test_section_of_any_plugin_may_hold_whatever_its_class_takes(tmp_path):
 
 def test_faults_of_switched_off_triage_are_told(problems_of):
     assert len(problems_of('[triage]\nenabled = false\ntimezone = "x"\ndaily_cap = -1')) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "places"),
+    [
+        ("[delivery]\nmax_bubble = 3\n[agent.env]\nOPENAB_AGENT_SEQUENTIAL_BUBBLES = '1'", ["max_bubble", "env"]),
+        (
+            "[delivery]\npace = 'x'\n[agent]\narg = 1\nenv = { OPENAB_AGENT_TURN_ENVELOPE = 'x' }",
+            ["pace", "arg", "env"],
+        ),
+        ("[triage]\nquiet_hour = 'x'\nenabled = true", ["quiet_hour", "enabled"]),
+        ("[triage]\ntimezone = 5\nenabled = true", ["timezone", "enabled"]),
+        (
+            "[gateway]\nurl = 'ws://h'\ntokn = 'x'\nallow_all_users = true\ndm_policy = 'allowlist'",
+            ["tokn", "dm_policy"],
+        ),
+    ],
+)
+def test_fault_of_a_key_hides_none_of_several_keys_together(problems_of, text, places):
+    problems = problems_of(text)
+    assert len(problems) == len(places)
+    assert all(place in problem.partition(": ")[0] for place, problem in zip(places, problems, strict=True))
+
+
+@pytest.mark.parametrize("line", ["mode = 'x'", "mode = '${ABSENT}'", "max_bubbles = 0", "schema = 5"])
+def test_mode_that_cannot_be_read_contradicts_nothing(problems_of, line):
+    assert len(problems_of(f"[delivery]\n{line}\n[agent.env]\nOPENAB_AGENT_MAX_BUBBLES = '99'")) == 1
 
 
 def test_value_is_shown_on_one_line_and_cut(problems_of):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from openab_kernel.errors import (
     AgentBusy,
@@ -21,6 +24,7 @@ from openab_kernel.errors import (
 )
 from openab_kernel.facts.admission import ObserveOnly
 from openab_kernel.facts.agent_update import BubbleMessage, Stopped, TextChunk, ToolActivity
+from openab_kernel.facts.message import InboundMediaFacts
 from openab_kernel.facts.outbound import ChannelCapabilities, TextLimit
 from openab_kernel.facts.turn import ChannelTurnResult, StageEvent
 from openab_kernel.testing.agent import StubAgent, says
@@ -454,3 +458,21 @@ async def test_a_visible_turn_with_nothing_to_show_has_the_zero_count_warning() 
             await kernel.run(event(proactive=True))
             warning = await kernel.watcher.wait_for_event("dispatch", "warning")
             assert warning.reason == "zero-count-visible-dispatch"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("pipe", "not_a_file"), (".", "IsADirectoryError"), ("absent", "FileNotFoundError"), ("a\0b", "ValueError")],
+)
+async def test_an_attachment_that_is_no_file_holds_nothing_up(tmp_path: Path, name: str, code: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+
+    class Attaching(FakeTurnAdapter):
+        def resolve_turn(self, *args: Any) -> Any:
+            media = (InboundMediaFacts(path=os.path.join(tmp_path, name), kind="document"),)
+            return super().resolve_turn(*args).model_copy(update={"media": media})
+
+    with anyio.fail_after(5), capture_logs() as logs:
+        async with running_kernel(channel=FakeChannel(turn_adapter=Attaching())) as kernel:
+            assert (await kernel.run(event())).dispatched
+    assert [entry["code"] for entry in logs if entry["event"] == "media.unreadable"] == [code]

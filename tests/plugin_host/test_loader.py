@@ -68,7 +68,7 @@ def test_broken_plugins_are_named_with_package_and_cause_and_the_good_one_works(
     install(site, "z_missing", None)
     install(site, "z_raising", "raise RuntimeError('no luck')")
     with capture_logs() as logs:
-        plugins = load_plugins([])
+        plugins = load_plugins([], redact=str)
     assert "z_good" in names(plugins)
     failed = {info.name: info for info in plugins.failed}
     assert failed["z_missing"].distribution == "z_missing-dist"
@@ -79,11 +79,20 @@ def test_broken_plugins_are_named_with_package_and_cause_and_the_good_one_works(
     assert ("z_good", "observer") in plugins.call("register_turn_observers", settings=None, services=SERVICES)
 
 
+def test_of_an_error_only_the_class_is_told_while_nobody_knows_the_secrets(site: Path) -> None:
+    install(site, "z_raising", "raise RuntimeError('canary-5f1c')")
+    with capture_logs() as logs:
+        plugins = load_plugins([])
+    assert plugins.infos["z_raising"].cause == "z_raising: RuntimeError"
+    (told,) = [entry for entry in logs if entry.get("plugin") == "z_raising"]
+    assert told["exc_info"] is None
+
+
 def test_an_operator_may_ask_for_a_hard_stop(site: Path) -> None:
     """case P-01"""
     install(site, "z_missing", None)
     with pytest.raises(PluginError, match=r"plugin z_missing: .*No module named"):
-        load_plugins([], strict=True)
+        load_plugins([], strict=True, redact=str)
 
 
 def test_plugins_that_are_not_wanted_are_not_imported(site: Path) -> None:
@@ -104,7 +113,8 @@ def test_a_hook_that_raises_takes_its_own_plugin_out_and_no_other() -> None:
             plugin("a", register_agents=lambda settings, services: ["agent a"]),
             plugin("b", register_agents=broken, register_channels=lambda settings, services: ["channel b"]),
             plugin("c", register_agents=lambda settings, services: ["agent c", "agent d"]),
-        ]
+        ],
+        redact=str,
     )
     with capture_logs() as logs:
         answers = plugins.call("register_agents", settings=None, services=SERVICES)

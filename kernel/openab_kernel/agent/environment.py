@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from openab_kernel.agent.settings import AgentSettings
-from openab_kernel.delivery.settings import DeliveryMode
+from openab_kernel.delivery.settings import DeliveryMode, DeliverySettings
 from openab_kernel.errors import ConfigProblem
 from openab_kernel.redact import printable
 
@@ -33,6 +33,10 @@ class ToldMode(NamedTuple):
     mode: DeliveryMode
     schema: str
     max_bubbles: int
+
+    @classmethod
+    def of(cls, delivery: DeliverySettings) -> ToldMode:
+        return cls(delivery.mode, delivery.schema_id, delivery.max_bubbles)
 
     def variables(self) -> dict[str, str]:
         return {

@@ -88,7 +88,7 @@ class AcpAgent:
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """See the interface."""
-        obstacle = find_obstacle(self._command[0], self._cwd, self._environment.get("PATH"))
+        obstacle = find_obstacle(self._command[0], self._cwd, self._environment)
         if obstacle is not None:
             log.warning("agent.unavailable", agent=self.name, reason=obstacle)
         if self._pool.liveness_check_secs >= self._pool.prompt_hard_timeout_secs:

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import click
 
-from openab_kernel import __version__
 from openab_kernel.agent.acp.process import find_obstacle
+from openab_kernel.agent.environment import ToldMode, agent_environment
 from openab_kernel.agent.settings import AgentSettings, PoolSettings, resolve_command, resolve_working_dir
-from openab_kernel.app import Setup, find_mispairing, make_store, set_up
+from openab_kernel.app import find_mispairing, make, set_up
 from openab_kernel.cli.options import config_option, describe_plugin, exit_on_error, silence_logs
 from openab_kernel.clock import SystemClock
 from openab_kernel.config import Config, read_document
 from openab_kernel.delivery.pairing import describe_pairing
 from openab_kernel.delivery.settings import DeliverySettings
-from openab_kernel.errors import ConfigError, ConfigProblem
 from openab_kernel.facts.policy import AccessPolicy, BatchPolicy, ChannelPolicy
-from openab_kernel.interfaces.channel import Channel
-from openab_kernel.plugin_host.hookspecs import Services
 from openab_kernel.policies.channel_section import EVERYONE, admits_nobody
 from openab_kernel.storage.settings import SQLITE, StoreSettings
 
@@ -36,28 +34,15 @@ def check(path: Path) -> None:
     """Read everything that `serve` would read, and say what would happen. Status 2 if it would not start."""
     silence_logs()
     setup = set_up(read_document(path), os.environ)
+    made = make(setup, SystemClock())
     command = resolve_command(setup.config.of(AgentSettings), os.environ)
-    services = Services(clock=SystemClock(), version=__version__, environ=setup.environ, redact=setup.redact)
-    make_store(setup.config, setup.plugins, services)
-    channels = _find_channels(setup, services)
     for info in setup.plugins.infos.values():
         _print("plugin", f"{info.name}: {describe_plugin(info)}")
     for subject, text in describe(setup.config, command, os.environ):
         _print(subject, text)
-    for channel in channels:
+    for channel in made.channels:
         for text in describe_channel(channel.name, channel.policy):
             _print(channel.name, text)
-
-
-def _find_channels(setup: Setup, services: Services) -> list[Channel]:
-    """Have the channels made, as `serve` would, and nothing else: none of them is run."""
-    found = setup.plugins.call("register_channels", settings=setup.config, services=services)
-    if not found:
-        ignored = ", ".join(f"[{name}]" for name in setup.config.ignored_channels)
-        cause = f"; no plugin serves {ignored}" if ignored else ""
-        problem = ConfigProblem("channels", f"nothing to listen to{cause}", "write a section such as [gateway]")
-        raise ConfigError([problem])
-    return [channel for _, channel in found]
 
 
 def describe(config: Config, command: list[str], environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -66,18 +51,25 @@ def describe(config: Config, command: list[str], environ: Mapping[str, str]) -> 
     directory = resolve_working_dir(agent, environ)
     yield "agent", f"{shlex.join(command)}, in {directory}, at most {pool.max_sessions} sessions"
     yield "agent", f"when it asks for permission: {agent.permission}"
-    obstacle = find_obstacle(command[0], directory, environ.get("PATH"))
+    delivery = config.of(DeliverySettings)
+    environment = agent_environment(agent, ToldMode.of(delivery), environ, is_windows=os.name == "nt")
+    obstacle = find_obstacle(command[0], directory, environment)
     if obstacle is not None:
-        yield "warning", obstacle
-    yield "pairing", describe_pairing(config.of(DeliverySettings))
+        yield "error", obstacle
+    yield "pairing", describe_pairing(delivery)
     fix = find_mispairing(config, environ)
     if fix is not None:
         yield "warning", fix
     store = config.of(StoreSettings)
     is_file = store.url.startswith(SQLITE)
-    yield "store", str(store.path(config.directory)) if is_file else f"{store.url.partition(':')[0]}:"
+    yield "store", str(store.path(config.directory)) if is_file else without_login(store.url)
     for notice in config.warnings:
         yield "warning", " ".join((notice.event, *notice.fields.values()))
+
+
+def without_login(url: str) -> str:
+    """A URL as anybody may see it: no user, no password, no parameters."""
+    return re.split("[?#]", re.sub("//.*@", "//", url))[0]
 
 
 def describe_channel(name: str, policy: ChannelPolicy) -> Iterator[str]:

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
-import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import anyio
 import click
-import structlog
 
 from openab_kernel.app import Kernel, build, set_up, tell_at_start
 from openab_kernel.app import serve as run_until_signalled
 from openab_kernel.cli.options import config_option, exit_on_error
+from openab_kernel.cli.threads import leave_stuck_threads
 from openab_kernel.config import read_document
 from openab_kernel.observability.logs import configure
 from openab_kernel.observability.settings import LogSettings
 from openab_kernel.redact import Redactor
 
-log = structlog.get_logger("openab_kernel.cli")
-
 CUT_STATUS = 130
-LAST_THREADS_SECONDS = 1.0
 SWITCH_SECONDS = 0.0005
 """How long the loop may keep the interpreter from the thread that writes the store; Python's own 5 ms are a fifth of
 what a person calls at once."""
@@ -35,6 +30,7 @@ what a person calls at once."""
 @click.option(
     "--backend", type=click.Choice(["asyncio", "trio"]), default="asyncio", show_default=True, help="The event loop."
 )
+@leave_stuck_threads()
 @exit_on_error()
 def serve(path: Path, backend: str) -> None:
     """Serve until SIGTERM; then finish what runs and exit with 0. Status 2 for a configuration that cannot be used."""
@@ -51,34 +47,18 @@ def quiet(secrets: Iterable[str]) -> None:
     configure(LogSettings(level="warning"), Redactor(secrets))
 
 
-def run_kernel(kernel: Kernel, backend: str) -> None:
+def run_kernel(kernel: Kernel, backend: str, on_stop: Callable[[], object] = lambda: None) -> None:
     """Run to the end; an error of one of the kernel's own parts is raised as itself, not as a group.
 
-    Ends the process here if a plugin's call is stuck in a thread: Python would wait for it.
+    `on_stop`: see `openab_kernel.app.serve`.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
-    earlier = set(threading.enumerate())
     try:
-        ended = anyio.run(run_until_signalled, kernel, backend=backend)
+        ended = anyio.run(run_until_signalled, kernel, on_stop, backend=backend)
     except BaseExceptionGroup as group:
         raise innermost(group) from group
-    status = 0 if ended else CUT_STATUS
-    if _is_stuck(set(threading.enumerate()) - earlier):
-        log.warning("thread.abandoned", fix="a call of a plugin does not end")
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    if status:
-        raise SystemExit(status)
-
-
-def _is_stuck(threads: set[threading.Thread]) -> bool:
-    """Whether one of these is still at work a moment after everything was closed."""
-    end = time.monotonic() + LAST_THREADS_SECONDS
-    waited_for = [thread for thread in threads if not thread.daemon]
-    for thread in waited_for:
-        thread.join(max(0.0, end - time.monotonic()))
-    return any(thread.is_alive() for thread in waited_for)
+    if not ended:
+        raise SystemExit(CUT_STATUS)
 
 
 def innermost(error: BaseException) -> BaseException:

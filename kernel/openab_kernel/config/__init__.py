@@ -14,7 +14,7 @@ from openab_kernel.agent.environment import ToldMode, environment_problems
 from openab_kernel.agent.settings import AgentSettings, PoolSettings
 from openab_kernel.config.faults import Fault, looks_secret
 from openab_kernel.config.openab import CHANNELS
-from openab_kernel.config.reader import Notice, Reader
+from openab_kernel.config.reader import Notice, Reader, secrets_in
 from openab_kernel.config.variables import Expander
 from openab_kernel.delivery.settings import DeliverySettings, MarkdownSettings
 from openab_kernel.errors import ConfigError, ConfigProblem
@@ -81,21 +81,9 @@ class Document:
 
     def secrets(self, environ: Mapping[str, str]) -> set[str]:
         """Whatever may be a secret: what nobody must see while plugins are loaded, which hold it perhaps."""
-        found = {value for name, value in environ.items() if looks_secret(name)}
-        _collect_secrets(Expander(environ).expand(dict(self.values), ()), found)
-        return found
-
-
-def _collect_secrets(value: Any, found: set[str], *, is_secret: bool = False) -> None:
-    match value:
-        case str() if is_secret:
-            found.add(value)
-        case dict():
-            for key, inner in value.items():
-                _collect_secrets(inner, found, is_secret=is_secret or looks_secret(key))
-        case list():
-            for inner in value:
-                _collect_secrets(inner, found, is_secret=is_secret)
+        expander = Expander(environ)
+        written = secrets_in(expander.expand(dict(self.values), ()), "")
+        return {*written, *expander.values, *(value for name, value in environ.items() if looks_secret(name))}
 
 
 @dataclass(frozen=True)
@@ -131,8 +119,8 @@ class Config:
 
     @property
     def directory(self) -> Path:
-        """Where relative paths of the file begin: its folder."""
-        return self.path.parent if self.path else Path()
+        """Where relative paths of the file begin: its folder, or the one we are in if the file is a pipe."""
+        return self.path.parent if self.path and not self.path.is_fifo() else Path()
 
     @property
     def ignored_channels(self) -> tuple[str, ...]:
@@ -218,15 +206,17 @@ def read_document(path: Path | None, *, may_be_missing: bool = False) -> Documen
 
 
 def _check_together(reader: Reader, environ: Mapping[str, str]) -> None:
-    """Check what concerns several sections, and what this version does not have yet."""
-    agent, delivery, triage = map(reader.settings.get, ("agent", "delivery", "triage"))
+    """Check what concerns several sections, and what this version does not have yet.
+
+    A fault elsewhere in a section hides none of these; one in what they depend on does.
+    """
+    agent, delivery, triage = map(reader.sound.get, ("agent", "delivery", "triage"))
     if isinstance(triage, TriageSettings) and triage.enabled:
         reader.add(Fault(("triage", "enabled"), "true", "not in this version, the next one brings it; write false"))
-    if not isinstance(delivery, DeliverySettings):
+    if not isinstance(delivery, DeliverySettings) or reader.has_fault("delivery", "mode", "schema", "max_bubbles"):
         return
     if isinstance(agent, AgentSettings):
-        told = ToldMode(delivery.mode, delivery.schema_id, delivery.max_bubbles)
-        for problem in environment_problems(agent, told, environ):
+        for problem in environment_problems(agent, ToldMode.of(delivery), environ):
             reader.add(Fault(tuple(problem.place.split(".")), problem.found, problem.expected))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from openab_kernel.config import openab
 from openab_kernel.config.faults import (
@@ -41,7 +42,10 @@ class Notice(NamedTuple):
 
 
 class Reader:
-    """Reads one document. Everything it finds is kept in its attributes; it raises nothing."""
+    """Reads one document. Everything it finds is kept in its attributes; it raises nothing.
+
+    `settings` holds the sections without a fault; `sound` what is right of each, None where too little is.
+    """
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class Reader:
         self._tables: dict[str, dict[str, Any]] = {}
         self._document: dict[str, Any] = {}
         self.settings: dict[str, BaseModel] = {}
+        self.sound: dict[str, BaseModel | None] = {}
         self.warnings: list[Notice] = []
         self.ignored: list[str] = []
 
@@ -76,8 +81,13 @@ class Reader:
                 self._validate(name, model, {})
 
     def add(self, fault: Fault) -> None:
-        """Note a fault that was found by somebody else."""
-        self._faults.append(fault)
+        """Note a fault that was found by somebody else, unless one of its value is known."""
+        self._keep([fault])
+
+    def has_fault(self, section: str, *keys: str) -> bool:
+        """Was a fault found in one of these keys?"""
+        ways = {(section, key) for key in keys}
+        return any(fault.loc[:2] in ways for fault in [*self._expander.faults, *self._faults])
 
     def problems(self) -> list[ConfigProblem]:
         """All faults, in the order of the file; those of what is not in the file come last."""
@@ -93,7 +103,7 @@ class Reader:
         """Every value that nobody should see."""
         found = set(self._expander.secrets)
         for name, table in {**self._document, **self._tables}.items():
-            found.update(_secrets_in(table, name))
+            found.update(secrets_in(table, name))
         for section in self.settings.values():
             values = (getattr(section, name) for name in type(section).model_fields)
             found.update(value.get_secret_value() for value in values if isinstance(value, SecretStr))
@@ -152,15 +162,17 @@ class Reader:
     def _validate(self, name: str, model: type[BaseModel], table: dict[str, Any]) -> None:
         known = self._without_ignored(name, model, table)
         faults = list(_find_blank_secrets(name, model, known))
-        section = None
-        try:
-            section = model.model_validate(known)
-        except ValidationError as error:
-            faults += [translate(model, name, known, detail) for detail in error.errors(include_url=False)]
+        section, errors = _read(model, known)
+        unknown = [error for error in errors if error["type"] == "extra_forbidden"]
+        if unknown:  # it hides what is wrong with several keys together
+            section, others = _read(model, _without(known, unknown))
+            errors += [error for error in others if not error["loc"]]
+        faults += [translate(model, name, known, error) for error in errors]
         faults += find_coerced(model, known, (name,))
         self._keep(faults)
         if section is not None and not faults:
             self.settings[name] = section
+        self.sound[name] = section or _read(model, _without(known, errors))[0]
         if isinstance(section, ChannelSection):
             blank = [Notice("access.blank_ignored", {"section": name, "key": key}) for key in section.blank_ids()]
             self.warnings += blank
@@ -190,6 +202,19 @@ class Reader:
         return tuple(rank)
 
 
+def _read(model: type[BaseModel], table: Mapping[str, Any]) -> tuple[BaseModel | None, list[ErrorDetails]]:
+    try:
+        return model.model_validate(table), []
+    except ValidationError as error:
+        return None, error.errors(include_url=False)
+
+
+def _without(table: Mapping[str, Any], errors: Iterable[ErrorDetails]) -> dict[str, Any]:
+    """The table without the keys that have an error, or have one inside."""
+    faulty = {error["loc"][0] for error in errors if error["loc"]}
+    return {key: value for key, value in table.items() if key not in faulty}
+
+
 def _has_defaults(model: type[BaseModel]) -> bool:
     """A channel that is not written is no channel; any other section of ours works without being written."""
     return not issubclass(model, ChannelSection) and not any(map(FieldInfo.is_required, keys_of(model).values()))
@@ -216,15 +241,15 @@ def _find_blank_secrets(name: str, model: type[BaseModel], table: Mapping[str, A
             yield Fault((name, key), "empty", f"set {variable(name, key)} or remove [{name}]")
 
 
-def _secrets_in(value: Any, name: str) -> Iterator[str]:
+def secrets_in(value: Any, name: str) -> Iterator[str]:
     """Strings below a name that looks secret, and passwords in URLs."""
     match value:
         case dict():
             for key, inner in value.items():
-                yield from _secrets_in(inner, key)
+                yield from secrets_in(inner, name if looks_secret(name) else key)
         case list():
             for inner in value:
-                yield from _secrets_in(inner, name)
+                yield from secrets_in(inner, name)
         case str() if looks_secret(name):
             yield value
         case str() if "://" in value:

@@ -19,13 +19,15 @@ class Expander:
 
     Attributes:
         faults: What could not be replaced; the text then stays as it was written.
-        secrets: The values of variables whose names look secret.
+        values: The values of all variables that were put in.
+        secrets: Those of variables whose names look secret.
         hidden: Ways to values that hold such a one.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self.faults: list[Fault] = []
+        self.values: set[str] = set()
         self.secrets: set[str] = set()
         self.hidden: set[Loc] = set()
 
@@ -69,6 +71,7 @@ class Expander:
             way_out = f"set {name}, or write ${{{name}:-default}}"
             self.faults.append(Fault(loc, f"{reference[0]} is not set", way_out))
             return reference[0]
+        self.values.add(value)
         if looks_secret(name):
             self.secrets.add(value)
             self.hidden.add(loc)

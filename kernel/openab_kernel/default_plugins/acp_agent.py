@@ -15,7 +15,6 @@ from openab_kernel.plugin_host.hookspecs import Services, Settings, hookimpl
 @hookimpl
 def register_agents(settings: Settings, services: Services) -> list[Agent]:
     agent, delivery = settings.of(AgentSettings), settings.of(DeliverySettings)
-    told = ToldMode(delivery.mode, delivery.schema_id, delivery.max_bubbles)
     reply = {
         "mode": delivery.mode,
         "schema": delivery.schema_id,
@@ -27,7 +26,7 @@ def register_agents(settings: Settings, services: Services) -> list[Agent]:
             "main",
             resolve_command(agent, services.environ),
             resolve_working_dir(agent, services.environ),
-            agent_environment(agent, told, services.environ, is_windows=os.name == "nt"),
+            agent_environment(agent, ToldMode.of(delivery), services.environ, is_windows=os.name == "nt"),
             pool=settings.of(PoolSettings),
             permission=agent.permission,
             store=services.store,

@@ -15,6 +15,7 @@ import pluggy
 from pydantic import BaseModel
 
 from openab_kernel.clock import Clock
+from openab_kernel.errors import ConfigError
 from openab_kernel.interfaces.agent import Agent
 from openab_kernel.interfaces.channel import Channel
 from openab_kernel.interfaces.observer import Observer
@@ -59,6 +60,8 @@ class Services:
 
     @property
     def store(self) -> Store:
+        if not self.stores:
+            raise ConfigError([])  # why there is none has been told
         return self.stores[0]
 
 

@@ -14,7 +14,6 @@ from pydantic import BaseModel
 
 from openab_kernel.errors import ConfigError, PluginError
 from openab_kernel.plugin_host import hookspecs
-from openab_kernel.redact import Redactor
 
 log = structlog.get_logger("openab_kernel.plugins")
 
@@ -33,11 +32,14 @@ class PluginInfo:
 
 @dataclass
 class LoadedPlugins:
-    """The plugins that work, and those that do not. Hooks are called plugin by plugin: none can stop another."""
+    """The plugins that work, and those that do not. Hooks are called plugin by plugin: none can stop another.
+
+    `redact` masks secrets in what a plugin says of its failure; without it only the error's class is told.
+    """
 
     manager: pluggy.PluginManager
     strict: bool = False
-    redact: Callable[[str], str] = field(default_factory=Redactor)
+    redact: Callable[[str], str] | None = None
     infos: dict[str, PluginInfo] = field(default_factory=dict)
 
     @property
@@ -65,7 +67,7 @@ class LoadedPlugins:
             except ConfigError:
                 raise
             except Exception as error:
-                self.fail(info, f"{hook}: {type(error).__name__}: {error}", error, hook)
+                self.fail(info, f"{hook}: {self.describe(error)}", error, hook)
         return answers
 
     def fail(self, info: PluginInfo, cause: str, error: Exception | None = None, hook: str | None = None) -> None:
@@ -74,11 +76,16 @@ class LoadedPlugins:
         Raises:
             PluginError: `strict` is set.
         """
-        cause = self.redact(cause)
         self.infos[info.name] = PluginInfo(info.name, info.distribution, info.version, cause)
-        log.error("plugin.failed", plugin=info.name, distribution=info.distribution, cause=cause, exc_info=error)
+        shown = None if self.redact is None else error
+        log.error("plugin.failed", plugin=info.name, distribution=info.distribution, cause=cause, exc_info=shown)
         if self.strict:
             raise PluginError(info.name, cause, hook=hook) from error
+
+    def describe(self, error: BaseException) -> str:
+        """An error of a plugin, as it may be shown."""
+        name = type(error).__name__
+        return name if self.redact is None else self.redact(f"{name}: {error}")
 
     def settings(self) -> dict[str, type[BaseModel]]:
         """The sections that plugins declare.
@@ -112,14 +119,14 @@ def load_plugins(
 ) -> LoadedPlugins:
     """Load the built-in plugins, then those installed under the entry point group, by name.
 
-    `redact` masks secrets in what a plugin says of its failure.
+    `redact`: see `LoadedPlugins`.
 
     Raises:
         PluginError: `strict` is set and one of them cannot be loaded.
     """
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
-    plugins = LoadedPlugins(manager, strict, redact or Redactor())
+    plugins = LoadedPlugins(manager, strict, redact)
     off = set(disabled)
     for name, module in builtin:
         if name not in off:
@@ -143,7 +150,7 @@ def _load(plugins: LoadedPlugins, point: EntryPoint) -> None:
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             raise
-        cause = f"{point.value}: {type(error).__name__}: {error}"
+        cause = f"{point.value}: {plugins.describe(error)}"
         plugins.fail(info, cause, error if isinstance(error, Exception) else None)
         return
     plugins.infos[point.name] = info

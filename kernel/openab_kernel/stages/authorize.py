@@ -10,12 +10,13 @@ from openab_kernel.facts.policy import AccessPolicy
 from openab_kernel.interfaces.channel import Resolved, RoutedPlan
 from openab_kernel.policies.admission import NO_ACCESS_FACTS, AdmissionFacts, Decision, decide
 from openab_kernel.policies.commands import ControlCommand, control_command
+from openab_kernel.stages.trail import Trail
 
 log = structlog.get_logger("openab_kernel.authorize")
 
 
 def authorize(
-    resolved: Resolved, found: NormalizedTurnInput, facts: PreflightFacts, policy: AccessPolicy
+    resolved: Resolved, found: NormalizedTurnInput, facts: PreflightFacts, policy: AccessPolicy, trail: Trail
 ) -> tuple[Decision, ControlCommand | None]:
     """The decision, and the control command that the message is, if it is one and its sender may give it."""
     command = None if found.proactive else control_command(found.text_for_commands or found.raw_text)
@@ -25,8 +26,7 @@ def authorize(
         question = _of_context(resolved.ctx_payload, facts)
     question.has_control_command = command is not None
     decision = decide(question, policy)
-    admission = decision.admission.kind
-    log.debug("event.judged", message_id=found.id, admission=admission, reason=decision.reason_code)
+    log.debug("event.judged", **trail.ids, admission=decision.admission.kind, reason=decision.reason_code)
     return decision, command if decision.command_authorized else None
 
 

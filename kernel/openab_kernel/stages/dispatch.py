@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 import structlog
@@ -66,12 +67,18 @@ async def _with_media(queued: Queued) -> InboundMessage:
 
 
 def _read(path: str) -> bytes | None:
-    """A local file, cut at the most that is ever read. None: it cannot be read, or is none: a pipe might never end."""
+    """A local file, cut at the most that is ever read. None: it cannot be read, or is a pipe, which might never end."""
     try:
-        if not Path(path).is_file():
-            raise FileNotFoundError
-        with Path(path).open("rb") as file:
-            return file.read(FILE_BYTES)
-    except OSError as error:
-        log.warning("media.unreadable", code=type(error).__name__)
-        return None
+        with open(path, "rb", opener=_open_at_once) as file:
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return file.read(FILE_BYTES)
+        code = "not_a_file"
+    except (OSError, ValueError) as error:  # ValueError: what cannot be a path, with a NUL in it
+        code = type(error).__name__
+    log.warning("media.unreadable", code=code)
+    return None
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """To open a pipe that nobody writes to would take for ever."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -29,6 +29,7 @@ class Trail:
         self.channel = channel
         self.account_id = account_id
         self.message_id: str | None = None
+        self.event_id: str | None = None
         self.session_key: str | None = None
         self.turn_id: str | None = None
         self.stage: Stage | None = None
@@ -37,6 +38,16 @@ class Trail:
         self._listening = callback is not None or observers.hears_stages
         self._since: dict[Stage, float] = {}
         self._is_callback_broken = False
+
+    @property
+    def ids(self) -> dict[str, str | None]:
+        """Which message this is, for a line of the log."""
+        return {
+            "channel": self.channel,
+            "account_id": self.account_id,
+            "message_id": self.message_id,
+            "event_id": self.event_id,
+        }
 
     def begin(self, stage: Stage, *, owner: str | None = None) -> None:
         self.stage = stage

@@ -10,10 +10,9 @@ from typing import TextIO
 from uuid import uuid4
 
 import anyio
-import structlog
 from anyio import to_thread
 
-from openab_kernel import Clock, SendRejected, epoch_ms
+from openab_kernel import Clock, KernelError, epoch_ms
 from openab_kernel.facts.conversation import ConversationFacts, ReplyPlanFacts, RouteFacts
 from openab_kernel.facts.event import ChannelEventClass, NormalizedTurnInput, PreflightFacts, SenderFacts
 from openab_kernel.facts.message import MessageFacts
@@ -21,8 +20,6 @@ from openab_kernel.facts.outbound import ChannelCapabilities, Destination, Recei
 from openab_kernel.facts.policy import AccessPolicy, ChannelPolicy
 from openab_kernel.facts.turn import ChannelTurnResult
 from openab_kernel.interfaces.channel import ChannelRuntime, RoutedPlan
-
-log = structlog.get_logger("openab_terminal")
 
 CONVERSATION = "local"
 LINE_BYTES = 1024 * 1024
@@ -43,7 +40,7 @@ class TerminalChannel:
         self._clock = clock
         self._stdin = stdin or sys.stdin
         self._stdout = stdout or sys.stdout
-        self.is_output_lost = False
+        self._lost: OSError | None = None
         self._reading: anyio.CancelScope | None = None
         self._unanswered = 0
         self._answered = anyio.Event()
@@ -54,17 +51,22 @@ class TerminalChannel:
     # ---------------------------------------------------------------- in
 
     async def run(self, runtime: ChannelRuntime) -> None:
-        """Read until the input ends, then wait for what is still to be answered; or until the output is lost."""
+        """Read until the input ends, then wait for what is still to be answered.
+
+        Raises:
+            KernelError: the input cannot be read, or the output cannot be written any more.
+        """
         runtime.set_health("ready")
         with anyio.CancelScope() as self._reading:
             self._show_prompt()
-            await self._read(runtime)
-        if self.is_output_lost:
-            log.error("output.lost", fix="chat writes its answers to standard output, and that is gone")
+            if self._lost is None:
+                await self._read(runtime)
+        if self._lost is not None:
+            raise KernelError(f"standard output cannot be written: {self._lost.strerror}; the chat has ended")
 
     async def _read(self, runtime: ChannelRuntime) -> None:
         async for line in _lines(self._stdin):
-            if runtime.is_draining or self.is_output_lost:
+            if runtime.is_draining:
                 return
             if line.strip():
                 self._unanswered += 1
@@ -93,8 +95,7 @@ class TerminalChannel:
         self._unanswered -= 1
         self._answered.set()
         self._answered = anyio.Event()
-        if not self.is_output_lost:
-            self._show_prompt()
+        self._show_prompt()
 
     # ---------------------------------------------------------------- out
 
@@ -107,13 +108,9 @@ class TerminalChannel:
         """A terminal always is."""
 
     async def send_text(self, send: TextSend) -> Receipt:
-        try:
-            self._print(f"{send.text}\n")
-        except OSError as error:
-            self.is_output_lost = True
-            if self._reading is not None:
-                self._reading.cancel()
-            raise SendRejected(f"terminal: {error.strerror}", code="output_lost", scope="destination") from error
+        self._print(f"{send.text}\n")
+        if self._lost is not None:
+            await anyio.sleep_forever()  # nobody saw it, and `run` ends the kernel
         return Receipt(sent_at=epoch_ms(self._clock.now()))
 
     async def edit_text(self, destination: Destination, message_id: str, text: str) -> None:
@@ -133,19 +130,32 @@ class TerminalChannel:
 
     def _print(self, text: str) -> None:
         """What a terminal would act on, a control character, is shown as a question mark."""
-        self._stdout.write("".join(char if char.isprintable() or char in "\n\t" else "?" for char in text))
-        self._stdout.flush()
+        try:
+            self._stdout.write("".join(char if char.isprintable() or char in "\n\t" else "?" for char in text))
+            self._stdout.flush()
+        except OSError as error:
+            self._lost = error
+            if self._reading is not None:
+                self._reading.cancel()
 
 
 async def _lines(stdin: TextIO) -> AsyncIterator[str]:
-    """Lines without their ends. Reads only when there is something, so that no thread hangs in a read at the end."""
+    """Lines without their ends. Reads only when there is something, so that no thread hangs in a read at the end.
+
+    Raises:
+        KernelError: this input cannot be read.
+    """
     fd = stdin.fileno()
     can_wait = _can_wait_for(fd)
     rest = b""
     while True:
         if can_wait:
             await anyio.wait_readable(fd)
-        chunk = os.read(fd, 65_536) if can_wait else await to_thread.run_sync(os.read, fd, 65_536)
+        try:
+            chunk = os.read(fd, 65_536) if can_wait else await to_thread.run_sync(os.read, fd, 65_536)
+        except OSError as error:
+            way_out = "give chat a keyboard, a pipe or a file to read"
+            raise KernelError(f"standard input cannot be read: {error.strerror}; {way_out}") from error
         if not chunk:
             break
         *lines, rest = (rest + chunk).split(b"\n")

@@ -141,13 +141,18 @@ async def agent_process(
         report("agent.exited", agent_pid=process.pid, exit_status=process.exit_status)
 
 
-def find_obstacle(program: str, cwd: str, search_path: str | None) -> str | None:
-    """Why this program could not be started now, with the way out. None: nothing is known to be in its way."""
+def find_obstacle(program: str, cwd: str, environment: Mapping[str, str]) -> str | None:
+    """Why this program could not be started now, with the way out. None: nothing is known to be in its way.
+
+    `environment` is the agent's: its PATH is searched.
+    """
     if not Path(cwd).is_dir():
         return _why_not_started(program, cwd, FileNotFoundError())
-    if shutil.which(program, path=search_path) is None:
-        return f"cannot start {program}: there is no such program on the agent's PATH; set [agent] command"
-    return None
+    if os.path.dirname(program):
+        found, where = shutil.which(os.path.join(cwd, program)), "there"
+    else:
+        found, where = shutil.which(program, path=environment.get("PATH", os.defpath)), "on the agent's PATH"
+    return None if found else f"cannot start {program}: there is no such program {where}; set [agent] command"
 
 
 def _why_not_started(program: str, cwd: str, error: OSError) -> str:
