@@ -16,7 +16,7 @@ from anyio.abc import TaskStatus
 from openab_kernel import __version__
 from openab_kernel.agent.settings import AgentSettings, PoolSettings, resolve_working_dir
 from openab_kernel.clock import Clock, SystemClock
-from openab_kernel.config import Config, Document, load_document
+from openab_kernel.config import Config, Document, Notice, load_document
 from openab_kernel.control import Control
 from openab_kernel.default_plugins import builtin_plugins
 from openab_kernel.delivery.pairing import mispairing
@@ -172,6 +172,8 @@ def set_up(document: Document, environ: Mapping[str, str]) -> Setup:
     plugins = find_plugins(document, environ)
     sections = plugins.settings()
     config = load_document(document, environ, sections, has_failed_plugins=bool(plugins.failed))
+    unknown = [Notice("plugin.unknown", {"plugin": name, "setting": "[plugins] disabled"}) for name in plugins.unknown]
+    config = replace(config, warnings=(*config.warnings, *unknown))
     plugins.redact = Redactor(config.secrets() | document.secrets(environ))
     return Setup(config, plugins, Redactor(config.secrets()), environ)
 

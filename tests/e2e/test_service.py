@@ -337,11 +337,15 @@ def test_a_chat_that_cannot_read_its_input_says_so(tmp_path: Path) -> None:
     assert len(run.stderr.splitlines()) == 1
 
 
+def start_chat(path: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "openab_kernel", "chat", "-c", str(path)]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
 async def test_the_first_ctrl_c_in_a_turn_says_what_is_waited_for(make_agent: MakeAgent, config: Any) -> None:
     agent = make_agent([gate("go"), chunk("answer")])
-    command = [sys.executable, "-m", "openab_kernel", "chat", "-c", str(config(agent))]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as chat:
+    with start_chat(config(agent)) as chat:
         watchdog = threading.Timer(30, chat.kill)
         watchdog.start()
         assert chat.stdin is not None

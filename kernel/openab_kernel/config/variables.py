@@ -13,6 +13,9 @@ REFERENCE = re.compile(
     r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|\$\{secrets\.(?P<secret>[^}]*)\}"
 )
 
+ARGUMENTS = ("agent", "args")
+WAY_OUT = "a name has letters, digits and _, as in ${MY_TOKEN}; write ${_:-$}{ for ${ itself"
+
 
 class Expander:
     """Replaces references by what the environment holds. Values are not searched again, keys not at all.
@@ -35,6 +38,7 @@ class Expander:
         """Give `value` with every string in it expanded. `loc` is the way to it."""
         match value:
             case str():
+                self._refuse_half_a_reference(value, loc)
                 return REFERENCE.sub(lambda reference: self._replace(reference, loc), value)
             case dict():
                 return {key: self.expand(inner, (*loc, key)) for key, inner in value.items()}
@@ -59,6 +63,11 @@ class Expander:
             case list():
                 for index, inner in enumerate(value):
                     self.refuse_secrets(inner, (*loc, index))
+
+    def _refuse_half_a_reference(self, text: str, loc: Loc) -> None:
+        """Nobody means `${MY-TOKEN}` to stay as it is, except in an argument, which a shell may read."""
+        if loc[:2] != ARGUMENTS and "${" in REFERENCE.sub("", text):
+            self.faults.append(Fault(loc, "${ without a variable's name and }", WAY_OUT))
 
     def _replace(self, reference: re.Match[str], loc: Loc) -> str:
         name = reference["name"]

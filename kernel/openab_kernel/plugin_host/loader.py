@@ -34,13 +34,15 @@ class PluginInfo:
 class LoadedPlugins:
     """The plugins that work, and those that do not. Hooks are called plugin by plugin: none can stop another.
 
-    `redact` masks secrets in what a plugin says of its failure; without it only the error's class is told.
+    `redact` masks secrets in what a plugin says of its failure; without it only the error's class is told. `unknown`
+    was to be left out, and is not there.
     """
 
     manager: pluggy.PluginManager
     strict: bool = False
     redact: Callable[[str], str] | None = None
     infos: dict[str, PluginInfo] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
 
     @property
     def loaded(self) -> list[PluginInfo]:
@@ -127,12 +129,14 @@ def load_plugins(
     manager = pluggy.PluginManager(hookspecs.PROJECT)
     manager.add_hookspecs(hookspecs)
     plugins = LoadedPlugins(manager, strict, redact)
-    off = set(disabled)
+    off = dict.fromkeys(disabled)
+    builtin, points = list(builtin), entry_points(group=GROUP)
+    plugins.unknown += [name for name in off if name not in {*dict(builtin), *points.names}]
     for name, module in builtin:
         if name not in off:
             manager.register(module, name)
             plugins.infos[name] = PluginInfo(name, "openab-kernel", "built in")
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in sorted(points, key=lambda point: point.name):
         if point.name not in off:
             _load(plugins, point)
     return plugins

@@ -112,10 +112,14 @@ class ChannelSection(BaseModel):
 
     @field_validator(*ID_LISTS)
     @classmethod
-    def _refuse_everyone(cls, ids: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
-        """`*` is a word of `dm_policy = "open"` alone; anywhere else it would not do what it seems to."""
+    def _read_ids(cls, ids: tuple[str, ...] | None, info: ValidationInfo) -> tuple[str, ...] | None:
+        """No id begins or ends with a space. `*` is a word of `dm_policy = "open"` alone; anywhere else it would not
+        do what it seems to."""
+        if ids is None:
+            return None
+        ids = tuple(map(str.strip, ids))
         meant = info.field_name == "allowed_users" and info.data.get("dm_policy") == "open"
-        if EVERYONE in (ids or ()) and not meant:
+        if EVERYONE in ids and not meant:
             raise ValueError(f'"*" is no id; {_ADMIT_ALL[info.field_name or ""]}')
         return ids
 
@@ -136,7 +140,7 @@ class ChannelSection(BaseModel):
 
     def blank_ids(self) -> tuple[str, ...]:
         """The lists with a blank id in them: most likely a variable was empty."""
-        return tuple(key for key in ID_LISTS if not all(map(str.strip, getattr(self, key) or ())))
+        return tuple(key for key in ID_LISTS if not all(getattr(self, key) or ()))
 
     def _access(self) -> AccessPolicy:
         usual: GroupPolicy = "open" if self.allow_all_users else "allowlist"
@@ -177,7 +181,7 @@ _ADMIT_ALL = {
 
 
 def _real(ids: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(id for id in ids if id.strip())
+    return frozenset(filter(None, ids))
 
 
 def _toml(value: bool) -> str:

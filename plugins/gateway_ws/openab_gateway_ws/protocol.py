@@ -6,8 +6,9 @@ names a reason and the path of a field, never what was in the frame.
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import orjson
@@ -193,8 +194,8 @@ def decode_frame(frame: str | bytes) -> EventFrame | ResponseFrame | HelloFrame:
     if isinstance(frame, bytes):
         raise FrameRefused("binary")
     try:
-        value = orjson.loads(frame)
-    except orjson.JSONDecodeError:
+        value = _read_json(frame)
+    except (ValueError, RecursionError):
         raise FrameRefused("not_json") from None
     if not isinstance(value, dict):
         raise FrameRefused("not_object")
@@ -228,6 +229,17 @@ def _refusal(error: ValidationError) -> FrameRefused:
     kind = first["type"]
     reason: Reason = "missing" if kind == "missing" else "wrong_type" if kind.endswith("_type") else "bad_value"
     return FrameRefused(reason, ".".join(path))
+
+
+def _read_json(frame: str) -> Any:
+    """Halves of surrogate pairs become U+FFFD: they are JSON, though no text; JavaScript cuts strings between them."""
+    try:
+        return orjson.loads(frame)
+    except orjson.JSONDecodeError:
+        if "\\ud" not in frame.lower():
+            raise
+    text = json.dumps(json.loads(frame), ensure_ascii=False)
+    return orjson.loads(text.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
 
 
 def encode_reply(reply: Reply) -> str:

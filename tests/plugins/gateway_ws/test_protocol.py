@@ -72,12 +72,29 @@ def test_a_full_event_is_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        (r"cut \ud83d", "cut \ufffd"),
+        (r"\uDE00 and \uD83D\uDE00", "\ufffd and \U0001f600"),
+        (r"\\ud83d and \ud83d\"", '\\ud83d and \ufffd"'),
+    ],
+)
+def test_half_a_surrogate_pair_is_replaced(written, text):
+    frame = decode_frame(json.dumps(event(content__text="TEXT")).replace("TEXT", written))
+    assert isinstance(frame, EventFrame)
+    assert frame.content.text == text
+
+
+@pytest.mark.parametrize(
     ("frame", "reason", "field"),
     [
         ("not json", "not_json", ""),
         ("", "not_json", ""),
         ('{"schema":NaN}', "not_json", ""),
         ("[" * 100_000, "not_json", ""),
+        ('{"schema":NaN,"x":"\\ud83d"}', "not_json", ""),
+        ('["\\ud83d"' + "[" * 100_000, "not_json", ""),
+        ('{"schema":"\\ud83d', "not_json", ""),
         (b'{"schema":"openab.gateway.event.v1"}', "binary", ""),
         ([], "not_object", ""),
         (7, "not_object", ""),
