@@ -60,6 +60,12 @@ def test_what_would_happen_is_told_in_words(run_check, tmp_path):
     assert "canary" not in result.output
 
 
+def test_plugin_that_is_left_out_and_not_there_is_warned_of(run_check):
+    result = run_check(f'{GOOD}[plugins]\ndisabled = ["nosuch", "turn_log"]')
+    (line,) = [line for line in result.stdout.splitlines() if "plugin.unknown" in line]
+    assert line.split() == ["warning", "plugin.unknown", "nosuch", "[plugins]", "disabled"]
+
+
 def test_nothing_is_opened_or_written(run_check, tmp_path):
     run_check(GOOD)
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]

@@ -45,7 +45,7 @@ def test_variable_alone_makes_no_channel(load_text):
 
 def test_variable_that_cannot_be_read_is_the_place_of_the_fault(problems_of):
     (problem,) = problems_of(f"[gateway]\n{URL}", {"GATEWAY_ALLOW_ALL_USERS": "perhaps"})
-    assert problem == 'GATEWAY_ALLOW_ALL_USERS: "perhaps"; true or false'
+    assert problem == 'GATEWAY_ALLOW_ALL_USERS: "perhaps"; must be true or false'
 
 
 def test_own_section_of_the_platform_overrules_the_gateway(access_of):
@@ -78,7 +78,7 @@ def test_own_section_is_read_with_its_variables(load_text, problems_of):
 
 def test_fault_of_the_own_section_is_placed_there(problems_of):
     problems = problems_of(f"[gateway]\n{URL}[telegram]\nallow_all_users = 3")
-    assert problems == ["telegram.allow_all_users: 3; true or false"]
+    assert problems == ["telegram.allow_all_users: 3; must be true or false"]
 
 
 @pytest.mark.parametrize(
@@ -99,4 +99,4 @@ def test_key_that_would_narrow_and_cannot_be_followed_stops_the_start(problems_o
 
 
 def test_own_section_that_is_no_table_is_told(problems_of):
-    assert problems_of(f"telegram = 1\n[gateway]\n{URL}") == ["[telegram]: a number; a section [telegram]"]
+    assert problems_of(f"telegram = 1\n[gateway]\n{URL}") == ["[telegram]: a number; must be a section [telegram]"]

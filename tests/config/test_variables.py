@@ -1,9 +1,11 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from openab_kernel.config.variables import Expander
 
 NAMES = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
+HALF = "${ without a variable's name and }"
 PLAIN = st.text(alphabet=st.characters(exclude_characters="${}"), max_size=12)
 
 
@@ -39,9 +41,23 @@ def test_reference_to_a_provider_of_secrets_is_refused():
     assert expand("${secrets.discord}", {"secrets": "x"}) == ("${secrets.discord}", ["${secrets.discord}"])
 
 
-def test_text_of_a_shell_is_left_alone():
-    for text in ("$HOME", "${x%.*}", "${}", "${1}", "$${", "${a b}", "${", "}"):
-        assert expand(text, {"HOME": "no", "x": "no"}) == (text, [])
+TEXTS_OF_A_SHELL = ("${x%.*}", "${}", "${1}", "$${", "${a b}", "${MY-TOKEN}", "${")
+
+
+@pytest.mark.parametrize("text", ["$HOME", "}", "$", "$}{", *TEXTS_OF_A_SHELL])
+def test_text_of_a_shell_is_left_alone_in_an_argument(text):
+    expander = Expander({"HOME": "no", "x": "no"})
+    assert expander.expand({"args": [text]}, ("agent",)) == {"args": [text]}
+    assert expander.faults == []
+
+
+@pytest.mark.parametrize("text", TEXTS_OF_A_SHELL)
+def test_half_a_reference_is_refused_elsewhere(text):
+    assert expand(f"a {text} b") == (f"a {text} b", [HALF])
+
+
+def test_dollar_and_brace_can_be_written():
+    assert expand("${DOLLAR:-$}{MY-TOKEN} $ $${A}{", {"A": "1"}) == ("${MY-TOKEN} $ $1{", [])
 
 
 def test_value_of_a_variable_whose_name_looks_secret_is_kept_to_be_masked():
@@ -63,4 +79,4 @@ def test_every_reference_becomes_its_value_and_the_rest_stays(parts):
 def test_any_text_is_expanded_or_left_or_told(text):
     expanded, faults = expand(text, {"a": "1", "b": "2"})
     assert expanded == text or "${" in text
-    assert all(fault in text or fault.removesuffix(" is not set") in text for fault in faults)
+    assert all(fault == HALF or fault.removesuffix(" is not set") in text for fault in faults)

@@ -97,7 +97,8 @@ def test_an_operator_may_ask_for_a_hard_stop(site: Path) -> None:
 
 def test_plugins_that_are_not_wanted_are_not_imported(site: Path) -> None:
     install(site, "z_raising", "raise RuntimeError('no luck')")
-    plugins = load_plugins([plugin("one"), plugin("two")], disabled=["z_raising", "two"])
+    plugins = load_plugins([plugin("one"), plugin("two")], disabled=["z_raising", "two", "three"])
+    assert plugins.unknown == ["three"]
     assert "one" in names(plugins)
     assert {"two", "z_raising"}.isdisjoint(plugins.infos)
 

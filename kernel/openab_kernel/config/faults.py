@@ -37,6 +37,11 @@ class Fault(NamedTuple):
     expected: str
 
 
+def in_words(expected: str) -> str:
+    """What was expected, as the end of a sentence: a bare noun says what the value must be."""
+    return f"must be {expected}" if expected.startswith(("a ", "an ", "one of ", "true or ")) else expected
+
+
 def show_place(loc: Loc) -> str:
     """`[section]`, `section.key` or `section.key[0].name`."""
     first, *rest = map(_show_key, loc)

@@ -15,6 +15,7 @@ from openab_kernel.config.faults import (
     Fault,
     Loc,
     find_coerced,
+    in_words,
     is_secret_field,
     keys_of,
     looks_secret,
@@ -95,7 +96,7 @@ class Reader:
         faults = sorted(dict.fromkeys([*self._expander.faults, *self._faults]), key=self._rank)
         places = [self._places.get(fault.loc[:2]) or show_place(fault.loc) for fault in faults]
         return [
-            ConfigProblem(redact(place), redact(fault.found), redact(fault.expected))
+            ConfigProblem(redact(place), redact(fault.found), redact(in_words(fault.expected)))
             for place, fault in zip(places, faults, strict=True)
         ]
 

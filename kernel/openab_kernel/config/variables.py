@@ -14,7 +14,7 @@ REFERENCE = re.compile(
 )
 
 ARGUMENTS = ("agent", "args")
-WAY_OUT = "a name has letters, digits and _, as in ${MY_TOKEN}; write ${_:-$}{ for ${ itself"
+WAY_OUT = "a name has letters, digits and _, as in ${MY_TOKEN}; write ${DOLLAR:-$}{ for ${ itself"
 
 
 class Expander:
@@ -66,7 +66,7 @@ class Expander:
 
     def _refuse_half_a_reference(self, text: str, loc: Loc) -> None:
         """Nobody means `${MY-TOKEN}` to stay as it is, except in an argument, which a shell may read."""
-        if loc[:2] != ARGUMENTS and "${" in REFERENCE.sub("", text):
+        if loc[:2] != ARGUMENTS and "${" in REFERENCE.sub(" ", text):
             self.faults.append(Fault(loc, "${ without a variable's name and }", WAY_OUT))
 
     def _replace(self, reference: re.Match[str], loc: Loc) -> str:
