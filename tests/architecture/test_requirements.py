@@ -16,7 +16,7 @@ ROWS = {f"{spec}.{number}" for spec, count in ROW_COUNTS.items() for number in r
 
 NOW_NUMBERS = {
     "turn-kernel": [*range(1, 18), 29, 30, 32],
-    "delivery": [number for number in range(1, 36) if number not in {27, 30}],
+    "delivery": [*range(1, 36)],
     "agent": [*range(14, 37)],
 }
 NOW = {f"{spec}.{number}" for spec, numbers in NOW_NUMBERS.items() for number in numbers}

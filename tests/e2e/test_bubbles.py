@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from openab_kernel.delivery.settings import APOLOGY
+from openab_kernel.delivery.settings import APOLOGY, ParseErrorPolicy
 from openab_kernel.testing.scripted_agent import ScriptedAgent, bubble, chunk, gate, tool_call, tool_update
 from tests.delivery.envelope.table import CANARY, ROWS, Bubbles, Nothing, Row, Update, e
 from tests.e2e.service import Service
@@ -62,7 +62,15 @@ def serve(anyio_backend: str, tmp_path: Path, gateway: FakeGateway) -> Callable[
     return start
 
 
-def steps_of(row: Row) -> list[Any]:
+def cut(text: str, cutting: str) -> list[str]:
+    """The text of a row in the pieces in which an agent may send it."""
+    if cutting == "by character":
+        return list(text)
+    at = text.find('"') + 2 if cutting == "in the first key" else 0
+    return [piece for piece in (text[:at], text[at:]) if piece]
+
+
+def steps_of(row: Row, cutting: str) -> list[Any]:
     chunks: list[str | Update] = [f"{row.header}\n", *row.chunks] if row.header else [*row.chunks]
     steps: list[Any] = []
     for piece in chunks:
@@ -71,7 +79,7 @@ def steps_of(row: Row) -> list[Any]:
         elif piece is Update.TOOL_UPDATE:
             steps.append(tool_update("t1", status="completed"))
         elif isinstance(piece, str):
-            steps.append(chunk(piece.replace("{prompt}", "")))
+            steps += [chunk(part) for part in cut(piece, cutting)]
     return steps
 
 
@@ -100,13 +108,19 @@ async def next_texts(gateway: FakeGateway, count: int) -> list[str]:
     return texts
 
 
-@pytest.mark.parametrize("repair", [False, True], ids=["as it is", "repaired"])
-@pytest.mark.parametrize("policy", ["fallback_text", "error_message", "silent"])
+@pytest.mark.parametrize(
+    ("policy", "repair", "cutting"),
+    [
+        *((policy, repair, "whole") for policy in get_args(ParseErrorPolicy) for repair in (False, True)),
+        ("fallback_text", False, "by character"),
+        ("fallback_text", False, "in the first key"),
+    ],
+)
 async def test_the_running_service_shows_what_the_table_says(
-    gateway: FakeGateway, serve: Any, tmp_path: Path, policy: str, repair: bool
+    gateway: FakeGateway, serve: Any, tmp_path: Path, policy: str, repair: bool, cutting: str
 ) -> None:
     """delivery 12.9, delivery 12.13"""
-    agent = ScriptedAgent(tmp_path / "agent", [steps_of(row) for row in SHORT_ROWS])
+    agent = ScriptedAgent(tmp_path / "agent", [steps_of(row, cutting) for row in SHORT_ROWS])
     with serve(agent, mode="structured", on_parse_error=policy, repair=repair, bubble_delay_ms=0) as service:
         await gateway.arrival()
         for row in SHORT_ROWS:
@@ -197,3 +211,25 @@ async def test_an_agent_told_to_write_envelopes_is_warned_of_at_start_and_once_a
         fixes = [line["fix"] for line in service.lines if line["event"] == "pairing.mismatch"]
         assert len(fixes) == 2
         assert all('[delivery] mode = "structured"' in fix for fix in fixes)
+
+
+async def test_a_kill_between_bubbles_repeats_none_and_asks_the_agent_no_more(
+    gateway: FakeGateway, serve: Any, tmp_path: Path
+) -> None:
+    """delivery 12.27: what holds without a durable outbox"""
+    agent = ScriptedAgent(tmp_path / "agent", [[chunk(e("one", "two"))]])
+    with serve(agent, mode="structured", bubble_delay_ms=60_000) as service:
+        await gateway.arrival()
+        await gateway.send(event())
+        assert await next_texts(gateway, 1) == ["one"]
+        service.kill()
+    shown: list[str] = []
+    for _ in range(2):
+        with serve(agent, mode="structured") as service:
+            await gateway.arrival()
+            service.terminate()
+            assert service.wait() == 0
+        shown += [frame["content"]["text"] for frame in sent(gateway)]
+    assert len(shown) <= 1
+    assert "one" not in shown
+    assert len(agent.prompts) == 1

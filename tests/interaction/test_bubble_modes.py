@@ -548,3 +548,26 @@ async def test_a_large_answer_is_planned_beside_the_loop() -> None:
     prose = "word " * 20_000
     texts, _ = await texts_of(says(prose + "\n" + e("x")))
     assert texts == ["x"]
+
+
+async def test_a_long_text_in_many_chunks_is_three_messages_and_there_once() -> None:
+    """delivery 12.30: what holds without streaming edits"""
+    words = " ".join(f"word{number:04}" for number in range(578))[:5200]
+    chunks = [words[at : at + 87] for at in range(0, len(words), 87)]
+    outbound = RecordingOutbound(ChannelCapabilities(text_limit=TextLimit(size=2000)))
+    texts, summary = await texts_of(says(*chunks), mode="text", outbound=outbound)
+    assert (len(chunks), len(texts), summary.parts) == (60, 3, 3)
+    assert "".join(texts).replace(" ", "") == words.replace(" ", "")
+    assert outbound.marks == []
+
+
+@pytest.mark.parametrize("mode", BUBBLE_MODES)
+async def test_an_answer_of_5_mb_is_read_and_does_not_stop_the_next(mode: str) -> None:
+    huge = '{"schema":"openab.turn.v1","messages":[{"id":"a","text":"' + "x" * 5_300_000
+    with anyio.fail_after(20):
+        async with kernel_of(says("so\n", huge), says(e("next")), mode=mode) as kernel:
+            await kernel.receive(event(id="1"))
+            await kernel.watcher.wait_for_turns(1)
+            await kernel.receive(event(id="2"))
+            await kernel.watcher.wait_for_turns(2)
+            assert kernel.outbound.texts == ["so", "next"]

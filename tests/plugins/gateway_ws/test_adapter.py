@@ -111,6 +111,16 @@ async def test_a_promised_answer_is_waited_for_and_gives_the_receipt(make_channe
     assert [(part.platform_message_id, part.index, part.reply_to_id) for part in receipt.parts] == [("m1", 0, "m0")]
 
 
+async def test_answers_to_nobody_and_answers_given_twice_disturb_no_other(make_channel: MakeChannel, gateway) -> None:
+    channel = make_channel()
+    gateway.answer = lambda frame: [answer_to({"request_id": "req_gone"}), *acknowledge(frame), *acknowledge(frame)]
+    async with running(channel) as runtime:
+        await gateway.arrival()
+        await greet(gateway, runtime, send_ack=True)
+        for part in range(3):
+            assert (await channel.message_adapter.send_text(text_send(part=part))).confirmed
+
+
 async def test_the_same_part_asks_under_the_same_id_and_another_under_another(
     make_channel: MakeChannel, gateway
 ) -> None:
