@@ -5,8 +5,9 @@ from hypothesis import settings
 
 OPT_IN = ("agents", "crash")
 
-# Another is chosen with --hypothesis-profile. No deadline: machines that run checks are slow now and then.
-settings.register_profile("normal", max_examples=500, deadline=None)
+# Another is chosen with --hypothesis-profile. The normal one tries the same examples each time, so that a change is
+# judged by what it changed; the nightly one looks for new ones. No deadline: machines are slow now and then.
+settings.register_profile("normal", max_examples=500, deadline=None, derandomize=True)
 settings.register_profile("nightly", max_examples=20_000, deadline=None)
 settings.load_profile("normal")
 
