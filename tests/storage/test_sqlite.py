@@ -454,7 +454,7 @@ def link_to_nowhere(path: Path) -> None:
         (not_a_database, r"store \S+state\.db: not an SQLite database; move it aside or set another \[store\] url"),
         (written_by_a_newer_program, r"has number \d+, this program knows up to \d+; start the newer openab-kernel"),
         (folder_in_its_place, r"store \S+state\.db: cannot be opened; check that it is a file"),
-        (link_to_nowhere, r"store \S+state\.db: cannot be made \(No such file or directory\); check the rights"),
+        (link_to_nowhere, r"store \S+state\.db: \S+ cannot be made \(No such file or directory\); check the rights"),
     ],
 )
 async def test_file_that_cannot_be_used_is_named_with_the_way_out(

@@ -46,7 +46,7 @@ class StoreLock:
         real_path = path.resolve()
         lock_path = real_path.with_name(real_path.name + ".lock")
         try:
-            real_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             descriptor = os.open(lock_path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise StoreError(
