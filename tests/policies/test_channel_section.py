@@ -46,6 +46,10 @@ def test_spaces_around_an_id_are_no_part_of_it():
         access(allowed_users=[" * "])
 
 
+def test_no_list_of_their_own_gives_groups_the_list_of_users():
+    assert access(allowed_users=["U1"], group_allow_from=None).group_allow_from == {"U1"}
+
+
 @pytest.mark.parametrize(
     ("keys", "channels"),
     [
